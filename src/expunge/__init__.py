@@ -1,0 +1,69 @@
+"""A memory you can delete from, and prove it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from expunge.errors import (
+    AdmissionRefused,
+    DeletionRefused,
+    ExpungeError,
+    InputError,
+    MissingExtra,
+    Refused,
+    SolveError,
+    StoreError,
+    VerificationError,
+)
+
+if TYPE_CHECKING:
+    from expunge.check import StateCheck
+    from expunge.memory import Hit, Memory
+    from expunge.partition import Partition
+    from expunge.receipt import Receipt
+    from expunge.solution import Solution
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AdmissionRefused",
+    "DeletionRefused",
+    "ExpungeError",
+    "Hit",
+    "InputError",
+    "Memory",
+    "MissingExtra",
+    "Partition",
+    "Receipt",
+    "Refused",
+    "Solution",
+    "SolveError",
+    "StateCheck",
+    "StoreError",
+    "VerificationError",
+    "__version__",
+]
+
+# Compiled loops and linear algebra load on first use, so that `import expunge` stays quick.
+_HOME = {
+    "Hit": "expunge.memory",
+    "Memory": "expunge.memory",
+    "Partition": "expunge.partition",
+    "Receipt": "expunge.receipt",
+    "Solution": "expunge.solution",
+    "StateCheck": "expunge.check",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        from importlib import import_module
+
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'expunge' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,149 @@
+"""The entries behind a memory: ids, subjects, values, payloads and salts, in append-only slots.
+
+A slot is written before the state that counts it is published, and wiped after the state that drops it is:
+so an interrupted edit leaves at worst a slot that no state refers to, and `rewind` forgets it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from expunge.commitment import commit, new_salt
+from expunge.errors import InputError
+from expunge.types import IndexArray, Matrix, Vector
+
+__all__ = ["Entries", "check_id", "check_subject", "decode_payload", "encode_payload"]
+
+_BYTES, _JSON = b"b", b"j"
+
+
+def encode_payload(payload: Any) -> bytes | None:
+    """Bytes as they are, anything else as JSON; one leading byte tells which."""
+    if payload is None:
+        return None
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return _BYTES + bytes(payload)
+    try:
+        text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return _JSON + text.encode("utf-8")
+    except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as problem:
+        raise InputError(f"a payload must be bytes or JSON ({problem})") from None
+
+
+def decode_payload(encoded: bytes | None) -> Any:
+    """What `encode_payload` was given."""
+    if encoded is None:
+        return None
+    return encoded[1:] if encoded[:1] == _BYTES else json.loads(encoded[1:])
+
+
+def check_id(value: Any) -> str:
+    """An id is a non-empty string."""
+    if not isinstance(value, str) or not value:
+        raise InputError(f"an id must be a non-empty string, not {value!r}")
+    return _encodable(value, "an id")
+
+
+def check_subject(value: Any) -> str | None:
+    """A subject is a non-empty string, or None."""
+    if value is not None and (not isinstance(value, str) or not value):
+        raise InputError(f"a subject must be a non-empty string or None, not {value!r}")
+    return value if value is None else _encodable(value, "a subject")
+
+
+def _encodable(text: str, what: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputError(f"{what} must be valid Unicode, not {text!r}") from None
+    return text
+
+
+class Entries:
+    """Columns of entry data, addressed by slot."""
+
+    def __init__(self, width: int, capacity: int = 8) -> None:
+        capacity = max(capacity, 8)
+        self.count = 0
+        self.ids: list[str | None] = []
+        self.subjects: list[str | None] = []
+        self.payloads: list[bytes | None] = []
+        self.salts: list[bytes] = []
+        self.values: Matrix = np.zeros((capacity, width))
+        self.commitments: npt.NDArray[np.uint8] = np.zeros((capacity, 32), dtype=np.uint8)
+        self.site: IndexArray = np.full(capacity, -1, dtype=np.int64)
+        self.slot_of: dict[str, int] = {}
+        self.slots_of: dict[str, set[int]] = {}
+
+    def append(
+        self,
+        id: str,  # noqa: A002 — the public word
+        key: Vector,
+        value: Vector,
+        site: int,
+        *,
+        subject: str | None = None,
+        payload: bytes | None = None,
+        salt: bytes | None = None,
+    ) -> int:
+        """Write one entry to the next slot."""
+        slot = self.count
+        if slot == self.site.size:
+            self._grow()
+        salt = new_salt() if salt is None else salt
+        self.ids.append(id)
+        self.subjects.append(subject)
+        self.payloads.append(payload)
+        self.salts.append(salt)
+        self.values[slot] = value
+        self.site[slot] = site
+        digest = commit(
+            salt,
+            id.encode(),
+            b"" if subject is None else b"s" + subject.encode(),
+            key.tobytes(),
+            value.tobytes(),
+            payload or b"",
+        )
+        self.commitments[slot] = np.frombuffer(digest, dtype=np.uint8)
+        self.slot_of[id] = slot
+        if subject is not None:
+            self.slots_of.setdefault(subject, set()).add(slot)
+        self.count += 1
+        return slot
+
+    def wipe(self, slots: list[int]) -> None:
+        """Overwrite what is held of deleted entries."""
+        for slot in slots:
+            name, subject = self.ids[slot], self.subjects[slot]
+            if name is not None and self.slot_of.get(name) == slot:
+                del self.slot_of[name]
+            if subject is not None:
+                members = self.slots_of.get(subject, set())
+                members.discard(slot)
+                if not members:
+                    self.slots_of.pop(subject, None)
+            self.ids[slot] = self.subjects[slot] = self.payloads[slot] = None
+            self.salts[slot] = b""
+            self.values[slot] = 0.0
+            self.commitments[slot] = 0
+            self.site[slot] = -1
+
+    def rewind(self, count: int) -> None:
+        """Forget slots that no published state counts."""
+        if self.count > count:
+            self.wipe(list(range(count, self.count)))
+            for column in (self.ids, self.subjects, self.payloads, self.salts):
+                del column[count:]
+            self.count = count
+
+    def _grow(self) -> None:
+        for name in ("values", "commitments", "site"):
+            old = getattr(self, name)
+            new = np.zeros((2 * old.shape[0], *old.shape[1:]), dtype=old.dtype)
+            new[: old.shape[0]] = old
+            setattr(self, name, new)

@@ -1,0 +1,16 @@
+"""The append-only log of receipts: hash tree, signed heads, signed envelopes.
+
+This package imports nothing from the solver, the transaction or the store, so a verifier can load it alone.
+Its files come in two halves that share only the hash primitives of :mod:`expunge.ledger.hashing`:
+
+========================  =====================================================================
+writes                    :mod:`~expunge.ledger.merkle` grows the tree and makes proofs
+checks                    :mod:`~expunge.ledger.merkle_proof` folds a proof back into a root
+both, one format a file   :mod:`~expunge.ledger.note`, :mod:`~expunge.ledger.checkpoint`,
+                          :mod:`~expunge.ledger.log_proof`, :mod:`~expunge.ledger.statement`,
+                          :mod:`~expunge.ledger.envelope`, :mod:`~expunge.ledger.commitment`
+keys                      :mod:`~expunge.ledger.signing`
+========================  =====================================================================
+
+Nothing is imported here, so that loading one format does not load ``cryptography``.
+"""

@@ -1,0 +1,143 @@
+"""Strict RFC 8785 JSON: one byte string a value, one value a byte string.
+
+:func:`parse_canonical` returns a value only if the bytes are the canonical form of that value, within
+limits on size and nesting, with no key twice and no floating-point number anywhere (floats travel as
+hexadecimal strings, see :mod:`expunge.ledger.encoding`). So a signature over the bytes is a signature over
+the value, and no two readers can disagree about what was signed. Whatever the bytes, it raises nothing but
+:class:`~expunge.ledger.errors.CanonicalError`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NoReturn, TypeAlias
+
+import rfc8785
+
+from expunge.errors import InputError
+from expunge.ledger.errors import (
+    JsonDuplicateKey,
+    JsonFloatForbidden,
+    JsonIntegerOutOfRange,
+    JsonNotCanonical,
+    JsonNotUtf8,
+    JsonSyntaxInvalid,
+    JsonTooDeep,
+    JsonTooLarge,
+)
+
+__all__ = ["MAX_DEPTH", "MAX_INTEGER", "Json", "dump_canonical", "freeze", "parse_canonical"]
+
+Json: TypeAlias = "bool | int | str | Sequence[Json] | Mapping[str, Json] | None"
+"""What a payload may hold: no floats."""
+
+_Plain: TypeAlias = "bool | int | str | list[_Plain] | dict[str, _Plain] | None"
+
+MAX_DEPTH = 32
+MAX_INTEGER = 2**53 - 1
+
+# Possessive quantifiers and the optional closing quote keep this linear on unterminated strings.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_BRACKET = re.compile(rb"[\[\]{}]")
+
+
+def dump_canonical(value: Json) -> bytes:
+    """Return the RFC 8785 bytes of ``value``; what :func:`parse_canonical` would refuse raises InputError."""
+    try:
+        return rfc8785.dumps(_plain(value, MAX_DEPTH))
+    # The library lets the codec's own error through for a lone surrogate in an object key.
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+        raise InputError(f"a text in this value is not Unicode: {error}") from None
+
+
+def parse_canonical(data: bytes, *, limit: int) -> Json:
+    """Return the value, read-only all the way down, whose canonical form is exactly ``data``."""
+    if len(data) > limit:
+        raise JsonTooLarge(f"{len(data)} bytes of JSON exceed the limit of {limit}")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise JsonNotUtf8(f"byte {error.start} is not UTF-8") from None
+    _check_depth(data)
+    try:
+        value: _Plain = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_int=_safe_integer,
+            parse_float=_no_float,
+            parse_constant=_no_float,
+        )
+    except json.JSONDecodeError as error:
+        raise JsonSyntaxInvalid(f"not JSON at character {error.pos}: {error.msg}") from None
+    try:
+        canonical = rfc8785.dumps(value)
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError):
+        raise JsonNotCanonical("a text in this value is not Unicode") from None
+    if canonical != data:
+        at = next(
+            (i for i, (a, b) in enumerate(zip(canonical, data, strict=False)) if a != b), len(canonical)
+        )
+        raise JsonNotCanonical(f"not the RFC 8785 form of its value, from byte {at}")
+    return freeze(value)
+
+
+def freeze(value: Json) -> Json:
+    """Return a read-only deep copy: objects become mapping proxies, arrays tuples."""
+    if isinstance(value, Mapping):
+        return MappingProxyType({key: freeze(item) for key, item in value.items()})
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(freeze(item) for item in value)
+    return value
+
+
+def _plain(value: Json, depth: int) -> _Plain:
+    """Return a copy in dicts and lists; refuse what a payload may not hold."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        if abs(value) > MAX_INTEGER:
+            raise InputError(f"integer {value} is outside ±(2^53 - 1)")
+        return value
+    if depth == 0:
+        raise InputError(f"arrays and objects nest deeper than {MAX_DEPTH}")
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise InputError("an object key is not a string")
+        return {key: _plain(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, depth - 1) for item in value]
+    raise InputError(f"a payload cannot hold a {type(value).__name__}; floats travel as hex strings")
+
+
+def _check_depth(data: bytes) -> None:
+    """Refuse deep nesting before the recursive parser sees it."""
+    depth = 0
+    for bracket in _BRACKET.findall(_STRING.sub(b"", data)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MAX_DEPTH:
+            raise JsonTooDeep(f"arrays and objects nest deeper than {MAX_DEPTH}")
+
+
+def _unique(pairs: list[tuple[str, _Plain]]) -> dict[str, _Plain]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise JsonDuplicateKey(f"an object has the key {key[:80]!r} twice")
+            seen.add(key)
+    return result
+
+
+def _safe_integer(digits: str) -> int:
+    # Lengths first: converting endless digits is slow, and Python refuses it with an error of its own.
+    if len(digits) > 17 or abs(number := int(digits)) > MAX_INTEGER:
+        raise JsonIntegerOutOfRange(f"integer {digits[:20]} is outside ±(2^53 - 1)")
+    return number
+
+
+def _no_float(spelling: str) -> NoReturn:
+    raise JsonFloatForbidden(f"{spelling[:40]} is a floating-point number; floats travel as hex strings")

@@ -1,0 +1,177 @@
+"""DSSE envelopes: a statement and who signed it.
+
+Format: ``docs/formats/envelope.md`` (github.com/secure-systems-lab/dsse, v1). What is signed is the
+pre-authentication encoding of payload type and payload, so neither can be swapped. The envelope itself is
+RFC 8785 JSON as well: one envelope has one byte string, which is the leaf of the log.
+
+The two halves are independent: the signer takes the message from ``securesystemslib``, the verifier encodes it
+anew and asks ``cryptography``. :func:`open_statement` is the safe way in: it looks into the payload only
+after a trusted key has vouched for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from expunge.errors import InputError
+from expunge.ledger.canonical import Json, dump_canonical, parse_canonical
+from expunge.ledger.encoding import decode_base64, encode_base64, is_sha256_hex
+from expunge.ledger.errors import (
+    EnvelopeDuplicateKeyId,
+    EnvelopeFieldMissing,
+    EnvelopeFieldUnknown,
+    EnvelopeKeyIdInvalid,
+    EnvelopeNotObject,
+    EnvelopePayloadInvalid,
+    EnvelopePayloadTypeUnsupported,
+    EnvelopeSignatureEncodingInvalid,
+    EnvelopeSignatureInvalid,
+    EnvelopeSignatureListInvalid,
+    EnvelopeSignerUnknown,
+    EnvelopeThresholdMissed,
+    EnvelopeTooManySignatures,
+    EnvelopeUnsigned,
+)
+from expunge.ledger.signing import SIGNATURE_SIZE, SigningKey, VerifyingKey
+from expunge.ledger.statement import MAX_PAYLOAD_BYTES, Statement, parse_statement
+
+__all__ = [
+    "MAX_ENVELOPE_BYTES",
+    "PAYLOAD_TYPE",
+    "Envelope",
+    "EnvelopeSignature",
+    "open_statement",
+    "parse_envelope",
+    "sign_statement",
+    "verify_envelope",
+]
+
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+MAX_ENVELOPE_BYTES = 6 * 1024 * 1024
+_MAX_SIGNATURES = 16
+_FIELDS = frozenset({"payload", "payloadType", "signatures"})
+_SIGNATURE_FIELDS = frozenset({"keyid", "sig"})
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopeSignature:
+    """One signature and the id of the key that is said to have made it."""
+
+    key_id: str
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """Payload bytes of type :data:`PAYLOAD_TYPE` and the signatures over them."""
+
+    payload: bytes
+    signatures: tuple[EnvelopeSignature, ...]
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical bytes: what is stored, sent and hashed into the log."""
+        return dump_canonical(
+            {
+                "payload": encode_base64(self.payload),
+                "payloadType": PAYLOAD_TYPE,
+                "signatures": [
+                    {"keyid": entry.key_id, "sig": encode_base64(entry.signature)}
+                    for entry in self.signatures
+                ],
+            }
+        )
+
+
+def sign_statement(statement: Statement, *keys: SigningKey) -> Envelope:
+    """Sign a statement with one or more keys."""
+    # Loaded here because a verifier needs none of it.
+    from securesystemslib import dsse
+
+    if not 1 <= len({key.key_id for key in keys}) == len(keys) <= _MAX_SIGNATURES:
+        raise InputError(f"an envelope takes 1 to {_MAX_SIGNATURES} different signing keys")
+    payload = statement.to_bytes()
+    message = dsse.Envelope(payload, PAYLOAD_TYPE, {}).pae()
+    return Envelope(payload, tuple(EnvelopeSignature(key.key_id, key.sign(message)) for key in keys))
+
+
+def parse_envelope(data: bytes) -> Envelope:
+    """Read an envelope without looking into its payload."""
+    document = parse_canonical(data, limit=MAX_ENVELOPE_BYTES)
+    if not isinstance(document, Mapping):
+        raise EnvelopeNotObject("an envelope is a JSON object")
+    _check_fields(document, _FIELDS, "envelope")
+    if document["payloadType"] != PAYLOAD_TYPE:
+        raise EnvelopePayloadTypeUnsupported(f"{repr(document['payloadType'])[:80]} is not {PAYLOAD_TYPE}")
+    encoded = document["payload"]
+    payload = decode_base64(encoded) if isinstance(encoded, str) else None
+    if payload is None or len(payload) > MAX_PAYLOAD_BYTES:
+        raise EnvelopePayloadInvalid(f"the payload is not base64 of at most {MAX_PAYLOAD_BYTES} bytes")
+    return Envelope(payload, _parse_signatures(document["signatures"]))
+
+
+def verify_envelope(envelope: Envelope, trusted: Iterable[VerifyingKey], threshold: int = 1) -> None:
+    """Check that ``threshold`` of the trusted keys signed, and that no trusted key's signature is false.
+
+    Signatures by other keys are ignored: they say nothing to this verifier.
+    """
+    keys = {key.key_id: key for key in trusted}
+    if not 1 <= threshold <= len(keys):
+        raise InputError(f"a threshold of {threshold} cannot be met by {len(keys)} trusted keys")
+    message = _pre_authentication_encoding(envelope.payload)
+    signers = set()
+    for entry in envelope.signatures:
+        key = keys.get(entry.key_id)
+        if key is None:
+            continue
+        if not key.verifies(entry.signature, message):
+            raise EnvelopeSignatureInvalid(f"the signature by key {entry.key_id} is not over this payload")
+        signers.add(entry.key_id)
+    if not signers:
+        raise EnvelopeSignerUnknown("no signature on the envelope is by a trusted key")
+    if len(signers) < threshold:
+        raise EnvelopeThresholdMissed(f"{len(signers)} trusted keys signed; {threshold} are needed")
+
+
+def open_statement(
+    data: bytes, trusted: Iterable[VerifyingKey], predicate_type: str | None = None, *, threshold: int = 1
+) -> Statement:
+    """Return the statement in an envelope, after its signatures have been verified."""
+    envelope = parse_envelope(data)
+    verify_envelope(envelope, trusted, threshold)
+    return parse_statement(envelope.payload, predicate_type)
+
+
+def _parse_signatures(value: Json) -> tuple[EnvelopeSignature, ...]:
+    if not isinstance(value, tuple) or not all(isinstance(item, Mapping) for item in value):
+        raise EnvelopeSignatureListInvalid("the signatures of an envelope are a list of objects")
+    if not value:
+        raise EnvelopeUnsigned("the envelope has no signature")
+    if len(value) > _MAX_SIGNATURES:
+        raise EnvelopeTooManySignatures(f"{len(value)} signatures exceed the limit of {_MAX_SIGNATURES}")
+    signatures: dict[str, EnvelopeSignature] = {}
+    for item in value:
+        _check_fields(item, _SIGNATURE_FIELDS, "signature")
+        key_id, encoded = item["keyid"], item["sig"]
+        if not is_sha256_hex(key_id):
+            raise EnvelopeKeyIdInvalid(f"{repr(key_id)[:80]} is not the id of a key")
+        if key_id in signatures:
+            raise EnvelopeDuplicateKeyId(f"two signatures are by key {key_id}")
+        signature = decode_base64(encoded) if isinstance(encoded, str) else None
+        if signature is None or len(signature) != SIGNATURE_SIZE:
+            raise EnvelopeSignatureEncodingInvalid(f"the signature by {key_id} is not base64 of 64 bytes")
+        signatures[key_id] = EnvelopeSignature(key_id, signature)
+    return tuple(signatures.values())
+
+
+def _check_fields(value: Mapping[str, Json], fields: frozenset[str], what: str) -> None:
+    if missing := sorted(fields - value.keys()):
+        raise EnvelopeFieldMissing(f"the {what} has no {missing[0]}")
+    if unknown := sorted(value.keys() - fields):
+        raise EnvelopeFieldUnknown(f"the {what} has an unknown field {repr(unknown[0])[:80]}")
+
+
+def _pre_authentication_encoding(payload: bytes) -> bytes:
+    """Return DSSEv1 PAE: each part behind its length, so that type and payload cannot run into each other."""
+    kind = PAYLOAD_TYPE.encode("ascii")
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)

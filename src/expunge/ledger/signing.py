@@ -1,0 +1,237 @@
+"""Ed25519 signing keys: made, kept in a file that only its owner can read, identified, used.
+
+Format: ``docs/formats/signing-key.md``. Ed25519 is RFC 8032, from ``cryptography``; a private key is PEM
+PKCS #8 (RFC 5958, RFC 8410), a public key PEM SubjectPublicKeyInfo, so OpenSSL reads and writes both. A
+key's id is the SHA-256 of its SubjectPublicKeyInfo in DER. Saving never overwrites, and creates the file
+with mode 0600; loading refuses a private key that group or others can touch, looking at the opened file
+rather than at its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from expunge.errors import InputError
+from expunge.ledger.errors import (
+    SigningKeyExists,
+    SigningKeyExposed,
+    SigningKeyLocked,
+    SigningKeyMalformed,
+    SigningKeyMissing,
+    SigningKeyPassphraseWrong,
+    SigningKeyUnreadable,
+    SigningKeyUnwritable,
+    SigningKeyWrongType,
+)
+
+__all__ = [
+    "PUBLIC_KEY_SIZE",
+    "SIGNATURE_SIZE",
+    "SigningKey",
+    "VerifyingKey",
+    "load_signing_key",
+    "load_verifying_key",
+    "save_signing_key",
+    "save_verifying_key",
+]
+
+PUBLIC_KEY_SIZE = 32
+SIGNATURE_SIZE = 64
+_MAX_KEY_FILE = 16 * 1024
+_ENCRYPTED_HEADER = b"-----BEGIN ENCRYPTED PRIVATE KEY-----"
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyingKey:
+    """The public half of a signing key: ``raw`` is its 32 bytes by RFC 8032."""
+
+    raw: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.raw) != PUBLIC_KEY_SIZE:
+            raise InputError(f"an Ed25519 public key has {PUBLIC_KEY_SIZE} bytes, not {len(self.raw)}")
+
+    @property
+    def key_id(self) -> str:
+        """SHA-256 of the DER SubjectPublicKeyInfo, in lowercase hexadecimal."""
+        der = self._loaded().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return hashlib.sha256(der).hexdigest()
+
+    def verifies(self, signature: bytes, message: bytes) -> bool:
+        """Say whether this key's private half made ``signature`` over ``message``."""
+        try:
+            self._loaded().verify(signature, message)
+        except InvalidSignature:
+            return False
+        return True
+
+    def to_pem(self) -> bytes:
+        """Return the PEM SubjectPublicKeyInfo."""
+        return self._loaded().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+    @classmethod
+    def from_pem(cls, pem: bytes) -> VerifyingKey:
+        """Read a PEM SubjectPublicKeyInfo."""
+        try:
+            loaded = load_pem_public_key(pem)
+        except (ValueError, UnsupportedAlgorithm):
+            raise SigningKeyMalformed("not a PEM public key") from None
+        if not isinstance(loaded, Ed25519PublicKey):
+            raise SigningKeyWrongType("the public key is not an Ed25519 key")
+        return cls(loaded.public_bytes_raw())
+
+    def _loaded(self) -> Ed25519PublicKey:
+        return Ed25519PublicKey.from_public_bytes(self.raw)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SigningKey:
+    """A private key. Its ``repr`` shows the public half only."""
+
+    private: Ed25519PrivateKey = field(repr=False)
+    public: VerifyingKey = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "public", VerifyingKey(self.private.public_key().public_bytes_raw()))
+
+    @classmethod
+    def generate(cls) -> SigningKey:
+        """Make a new key from the system's randomness."""
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def from_seed(cls, seed: bytes) -> SigningKey:
+        """Rebuild the key of a 32-byte RFC 8032 seed."""
+        if len(seed) != PUBLIC_KEY_SIZE:
+            raise InputError(f"an Ed25519 seed has {PUBLIC_KEY_SIZE} bytes, not {len(seed)}")
+        return cls(Ed25519PrivateKey.from_private_bytes(seed))
+
+    @property
+    def key_id(self) -> str:
+        """The id of the public half."""
+        return self.public.key_id
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the 64-byte signature over ``message``."""
+        return self.private.sign(message)
+
+    def to_pem(self, passphrase: str | None = None) -> bytes:
+        """Return PEM PKCS #8, encrypted when there is a passphrase."""
+        encryption: KeySerializationEncryption = NoEncryption()
+        if passphrase is not None:
+            if not passphrase:
+                raise InputError("an empty passphrase protects nothing; pass None to store the key in clear")
+            encryption = BestAvailableEncryption(passphrase.encode("utf-8", "surrogatepass"))
+        return self.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+
+    @classmethod
+    def from_pem(cls, pem: bytes, passphrase: str | None = None) -> SigningKey:
+        """Read PEM PKCS #8."""
+        encrypted = pem.lstrip().startswith(_ENCRYPTED_HEADER)
+        if encrypted and passphrase is None:
+            raise SigningKeyLocked("the signing key is encrypted; a passphrase is needed")
+        if passphrase is not None and not encrypted:
+            raise SigningKeyPassphraseWrong("a passphrase was given, but the signing key is not encrypted")
+        secret = None if passphrase is None else passphrase.encode("utf-8", "surrogatepass")
+        try:
+            loaded = load_pem_private_key(pem, secret)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            if encrypted:
+                raise SigningKeyPassphraseWrong("the passphrase does not open the signing key") from None
+            raise SigningKeyMalformed("not a PEM PKCS #8 private key") from None
+        if not isinstance(loaded, Ed25519PrivateKey):
+            raise SigningKeyWrongType("the private key is not an Ed25519 key")
+        return cls(loaded)
+
+
+def save_signing_key(key: SigningKey, path: str | os.PathLike[str], passphrase: str | None = None) -> None:
+    """Write a private key to a new file with mode 0600."""
+    _write_new(Path(path), key.to_pem(passphrase), 0o600)
+
+
+def load_signing_key(path: str | os.PathLike[str], passphrase: str | None = None) -> SigningKey:
+    """Read a private key from a file that nobody else can touch."""
+    return SigningKey.from_pem(_read(Path(path), private=True), passphrase)
+
+
+def save_verifying_key(key: VerifyingKey, path: str | os.PathLike[str]) -> None:
+    """Write a public key to a new file with mode 0644."""
+    _write_new(Path(path), key.to_pem(), 0o644)
+
+
+def load_verifying_key(path: str | os.PathLike[str]) -> VerifyingKey:
+    """Read a public key."""
+    return VerifyingKey.from_pem(_read(Path(path), private=False))
+
+
+def _read(path: Path, *, private: bool) -> bytes:
+    try:
+        # Non-blocking, so that a named pipe at this path is refused below instead of being waited for.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    except FileNotFoundError:
+        raise SigningKeyMissing(f"there is no key file at {path}") from None
+    except (OSError, ValueError) as error:
+        raise SigningKeyUnreadable(f"cannot read {path}: {_reason(error)}") from None
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise SigningKeyUnreadable(f"{path} is not an ordinary file")
+        if private:
+            _check_private(path, status)
+        try:
+            data = file.read(_MAX_KEY_FILE + 1)
+        except OSError as error:
+            raise SigningKeyUnreadable(f"cannot read {path}: {_reason(error)}") from None
+    if len(data) > _MAX_KEY_FILE:
+        raise SigningKeyMalformed(f"{path} is too large to be a key")
+    return data
+
+
+def _check_private(path: Path, status: os.stat_result) -> None:
+    # Windows keeps access rights elsewhere; its mode bits say nothing.
+    if os.name == "nt":
+        return
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise SigningKeyExposed(f"{path} has mode {mode:04o}; a signing key needs 0600 (chmod 600 {path})")
+    if status.st_uid not in (0, os.geteuid()):
+        raise SigningKeyExposed(f"{path} belongs to another user")
+
+
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    try:
+        # O_EXCL refuses an existing file and does not follow a link, whatever happens in between.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), mode)
+    except FileExistsError:
+        raise SigningKeyExists(f"{path} exists; a key is never overwritten") from None
+    except (OSError, ValueError) as error:
+        raise SigningKeyUnwritable(f"cannot write {path}: {_reason(error)}") from None
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise SigningKeyUnwritable(f"cannot write {path}: {_reason(error)}") from None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

@@ -1,0 +1,106 @@
+"""The problem: keys, cap and width, validated once, with errors that say what to do.
+
+min αᵀKα − diag(K)ᵀα  subject to  Σα = 1, 0 ≤ α ≤ C  (paper, Eq. 2), κ(a,b) = exp(−‖a−b‖²/σ²).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from expunge.errors import InputError
+from expunge.tolerances import CAP_FLOOR, FEASIBILITY_SLIP
+from expunge.types import Matrix
+
+__all__ = ["Problem", "as_points", "cap_from", "fewest_keys"]
+
+# Beyond it squared distances overflow.
+LARGEST = 1e150
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Keys (n, d) float64, cap C and width σ, all usable."""
+
+    keys: Matrix
+    cap: float
+    sigma: float
+
+    @classmethod
+    def of(cls, keys: Any, *, sigma: Any, nu: Any = None, cap: Any = None) -> Problem:
+        """Validate what a caller passed; the cap comes from `nu` at this number of keys, or directly."""
+        points = as_points(keys, "keys")
+        width = _number(sigma, "sigma")
+        if not 1.0 / LARGEST <= width <= LARGEST:
+            raise InputError(f"sigma must be a positive width between 1e-150 and 1e150, not {sigma!r}")
+        return cls(points, cap_from(points.shape[0], nu=nu, cap=cap), width)
+
+
+def cap_from(count: int, *, nu: Any = None, cap: Any = None) -> float:
+    """C = 1/(ν n₀), or the cap itself, checked for feasibility at `count` keys."""
+    if (nu is None) == (cap is None):
+        raise InputError("give exactly one of nu (the sparsity that sets the cap) and cap (the cap itself)")
+    if nu is not None:
+        fraction = _number(nu, "nu")
+        if not 0.0 < fraction <= 1.0:
+            raise InputError(f"nu must lie in (0, 1], not {nu!r}")
+        # More than 1 per key is never reached: the mass is 1.
+        value = min(1.0, 1.0 / (fraction * count))
+    else:
+        value = _number(cap, "cap")
+    if not CAP_FLOOR <= value <= 1.0:
+        raise InputError(f"cap must lie between {CAP_FLOOR:g} and 1, not {value!r}: it limits one key's share of a unit mass")
+    needed = fewest_keys(value)
+    if count < needed:
+        raise InputError(
+            f"cap {value!r} is infeasible for {count} keys: n·C must reach 1, so use at least {needed} keys "
+            f"or a cap of at least {1.0 / count!r}"
+        )
+    return value
+
+
+def fewest_keys(cap: float) -> int:
+    """⌈1/C⌉, immune to the rounding of C = 1/(ν n₀)."""
+    return math.ceil((1.0 / cap) * (1.0 - FEASIBILITY_SLIP))
+
+
+def as_points(array: Any, name: str, *, dimension: int | None = None) -> Matrix:
+    """Own, C-contiguous float64 copy of a finite (n, d) array, with −0 made 0 so that equal keys are equal bytes."""
+    try:
+        given = np.asarray(array)
+    except (ValueError, TypeError, OverflowError) as problem:
+        raise InputError(f"{name} must be a rectangular array of numbers ({problem})") from None
+    if given.dtype.kind not in "iuf":
+        raise InputError(f"{name} must hold real numbers, not {given.dtype}: convert to float64 first")
+    if given.ndim == 1 and dimension is not None and given.shape[0] == dimension:
+        given = given[None, :]
+    if given.ndim != 2:
+        raise InputError(f"{name} must have two dimensions (rows, coordinates), not shape {given.shape}")
+    if 0 in given.shape:
+        raise InputError(f"{name} must not be empty; its shape is {given.shape}")
+    if dimension is not None and given.shape[1] != dimension:
+        raise InputError(f"{name} must have {dimension} coordinates, like the memory, not {given.shape[1]}")
+    points = np.array(given, dtype=np.float64, order="C")
+    points += 0.0
+    if not np.isfinite(points).all():
+        row, column = np.argwhere(~np.isfinite(points))[0]
+        raise InputError(f"{name} must be finite; row {row}, column {column} is {points[row, column]}")
+    if np.abs(points).max() > LARGEST:
+        row, column = np.argwhere(np.abs(points) > LARGEST)[0]
+        raise InputError(f"{name} must stay below 1e150 in magnitude; row {row}, column {column} does not")
+    return points
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool | str | bytes):
+        raise InputError(f"{name} must be a number, not {value!r}")
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} must be a number, not {value!r}") from None
+    if not math.isfinite(number):
+        raise InputError(f"{name} must be finite, not {value!r}")
+    return number

@@ -1,0 +1,212 @@
+"""One file for one memory: a ZIP of .npy arrays and a JSON header. No pickle, no code, nothing executable.
+
+The header carries SHA-256 of every member and the state digest, which is recomputed on load together with the
+check: a truncated or altered file is refused. The digest is not a signature; receipts are what is signed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expunge.check import StateCheck
+from expunge.commitment import SALT_BYTES
+from expunge.entries import Entries
+from expunge.errors import InputError, StoreError, VerificationError
+from expunge.solver.gram import GramRows
+from expunge.solver.state import MARGIN, State
+from expunge.transaction import check_candidate
+from expunge.types import AnyArray
+
+if TYPE_CHECKING:
+    from expunge.memory import Memory
+
+__all__ = ["load", "save"]
+
+FORMAT = "expunge/memory/v1"
+_HEADER = "header.json"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_ARRAYS = {
+    "keys": "<f8",
+    "values": "<f8",
+    "alpha": "<f8",
+    "status": "|i1",
+    "site": "<i8",
+    "margin": "<i8",
+    "payload": "|u1",
+    "payload_end": "<i8",
+    "salt": "|u1",
+}
+
+
+def save(memory: Memory, path: Path) -> None:
+    """Write to a temporary file beside `path`, flush it to disk, then move it into place."""
+    with memory._lock:
+        members, header = _pack(memory)
+    try:
+        handle, name = tempfile.mkstemp(prefix=path.name + ".", dir=path.parent)
+    except OSError as problem:
+        raise StoreError(f"cannot write beside {path}: {problem}") from problem
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                for member, content in {**members, _HEADER: header}.items():
+                    archive.writestr(zipfile.ZipInfo(member, _EPOCH), content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as problem:
+        raise StoreError(f"cannot write {path}: {problem}") from problem
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load(path: Path) -> Memory:
+    """Read, verify and rebuild a memory."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            contents = {name: archive.read(name) for name in archive.namelist()}
+    except FileNotFoundError:
+        raise StoreError(f"there is no file {path}") from None
+    except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, ValueError, RuntimeError) as problem:
+        raise StoreError(f"{path} is not a complete memory file ({problem}); restore it from a copy") from None
+    header = _header(contents.pop(_HEADER, b""), path)
+    arrays = _arrays(contents, header, path)
+    try:
+        memory = _rebuild(arrays, header)
+    except (KeyError, IndexError, TypeError, ValueError, UnicodeDecodeError) as problem:
+        raise VerificationError(f"{path} is not consistent ({problem!r}); restore it from a copy") from None
+    if memory.digest != header["digest"]:
+        raise VerificationError(f"{path} does not have the state digest that its header states")
+    if not memory._view.check.passed:
+        raise VerificationError(
+            f"{path} holds a state that fails the check: residual {memory._view.check.worst:.3g}"
+        )
+    return memory
+
+
+def _pack(memory: Memory) -> tuple[dict[str, bytes], bytes]:
+    view = memory._view
+    state, entries = view.state, view.entries
+    kept = state.present()
+    renumbered = np.full(state.sites, -1, dtype=np.int64)
+    renumbered[kept] = np.arange(kept.size)
+    slots = view.slots.tolist()
+    payloads = [entries.payloads[slot] or b"" for slot in slots]
+    arrays: dict[str, AnyArray] = {
+        "keys": state.gram.keys[kept],
+        "values": view.values,
+        "alpha": state.alpha[kept],
+        "status": state.status[kept],
+        "site": renumbered[view.sites],
+        "margin": renumbered[state.margin.members],
+        "payload": np.frombuffer(b"".join(payloads), dtype=np.uint8),
+        "payload_end": np.cumsum([len(p) for p in payloads], dtype=np.int64),
+        "salt": np.frombuffer(b"".join(entries.salts[slot] for slot in slots), dtype=np.uint8),
+    }
+    members = {}
+    for name, array in arrays.items():
+        buffer = io.BytesIO()
+        np.save(buffer, np.ascontiguousarray(array.astype(_ARRAYS[name], copy=False)), allow_pickle=False)
+        members[f"{name}.npy"] = buffer.getvalue()
+    header = {
+        "format": FORMAT,
+        "cap": state.cap.hex(),
+        "sigma": state.gram.sigma.hex(),
+        "offset": state.offset.hex(),
+        "exact": state.exact,
+        "initial_size": memory.initial_size,
+        "nu": None if memory.nu is None else memory.nu.hex(),
+        "next_id": memory._next_id,
+        "ids": list(memory.ids),
+        "subjects": list(memory.subjects),
+        "digest": view.digest,
+        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in members.items()},
+    }
+    return members, json.dumps(header, ensure_ascii=False, sort_keys=True).encode("utf-8")
+
+
+def _header(text: bytes, path: Path) -> dict[str, Any]:
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError):
+        raise StoreError(f"{path} has no readable header; it is not a memory file or is damaged") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise StoreError(f"{path} is not in the format {FORMAT}; it may come from another version")
+    return header
+
+
+def _arrays(contents: dict[str, bytes], header: dict[str, Any], path: Path) -> dict[str, AnyArray]:
+    stated = header.get("sha256")
+    expected = {f"{name}.npy" for name in _ARRAYS}
+    if not isinstance(stated, dict) or set(stated) != expected or set(contents) != expected:
+        raise VerificationError(f"{path} does not hold the members that its header lists")
+    arrays = {}
+    for name, kind in _ARRAYS.items():
+        content = contents[f"{name}.npy"]
+        if hashlib.sha256(content).hexdigest() != stated[f"{name}.npy"]:
+            raise VerificationError(f"{path} was altered: {name}.npy does not match its digest")
+        try:
+            arrays[name] = np.load(io.BytesIO(content), allow_pickle=False)
+        except (ValueError, EOFError, OSError) as problem:
+            raise VerificationError(f"{path}: {name}.npy cannot be read ({problem})") from None
+        if arrays[name].dtype != np.dtype(kind):
+            raise VerificationError(f"{path}: {name}.npy has type {arrays[name].dtype}, not {kind}")
+    return arrays
+
+
+def _rebuild(arrays: dict[str, AnyArray], header: dict[str, Any]) -> Memory:
+    from expunge.memory import Memory, View
+
+    ids, subjects = header["ids"], header["subjects"]
+    size, sites = len(ids), arrays["keys"].shape[0]
+    site, ends, salts = arrays["site"], arrays["payload_end"], arrays["salt"]
+    if not (size == len(subjects) == site.size == ends.size == arrays["values"].shape[0]):
+        raise InputError("columns differ in length")
+    if salts.size != SALT_BYTES * size or arrays["alpha"].shape != (sites,) or arrays["status"].shape != (sites,):
+        raise InputError("columns differ in length")
+    counts = np.bincount(site, minlength=sites)
+    gram = GramRows(arrays["keys"], float.fromhex(header["sigma"]))
+    state = State.start(gram, counts, float.fromhex(header["cap"]))
+    state.alpha[:sites] = arrays["alpha"]
+    state.status[:sites] = arrays["status"]
+    state.offset, state.exact = float.fromhex(header["offset"]), bool(header["exact"])
+    gram.require(state.active())
+    members = arrays["margin"]
+    if not np.array_equal(np.sort(members), np.flatnonzero(state.status[:sites] == MARGIN)) and state.exact:
+        raise InputError("the margin does not match the partition")
+    if members.size and state.exact and not state.margin.refresh(members, gram.block(members, members)):
+        state.exact = False
+    state.recompute_slacks()
+    entries = Entries(arrays["values"].shape[1], size)
+    payload, start = arrays["payload"].tobytes(), 0
+    for row in range(size):
+        entries.append(
+            ids[row],
+            gram.keys[site[row]],
+            arrays["values"][row],
+            int(site[row]),
+            subject=subjects[row],
+            payload=payload[start : int(ends[row])] or None,
+            salt=salts[SALT_BYTES * row : SALT_BYTES * (row + 1)].tobytes(),
+        )
+        start = int(ends[row])
+    check: StateCheck = check_candidate(state, counts)
+    keys = {gram.keys[number].tobytes(): number for number in range(sites)}
+    view = View(state, entries, size, np.ones(entries.site.size, dtype=bool), size, check, keys)
+    memory = Memory(view, initial_size=int(header["initial_size"]), nu=_optional(header["nu"]))
+    memory._next_id = int(header["next_id"])
+    return memory
+
+
+def _optional(text: str | None) -> float | None:
+    return None if text is None else float.fromhex(text)

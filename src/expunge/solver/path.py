@@ -1,0 +1,232 @@
+"""Admission and deletion along the Cauwenberghs–Poggio path (paper, §3.3), degenerate events included.
+
+`drive` moves the coefficients of some sites to prescribed targets in one coupled motion while every other key
+keeps its KKT condition; several deletions are one path, so their order cannot matter. Each event changes the
+membership of one key. `finish` then holds the result to slacks recomputed from the kernel rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from expunge.errors import SolveError
+from expunge.solver.motion import (
+    Motion,
+    apply_motion,
+    first_event,
+    member_noise,
+    motion,
+    slack_rates,
+    steepest_tied,
+    tied_members,
+)
+from expunge.solver.pivot import enter, finish, leave, next_free, saturate, saturated, shift_offset
+from expunge.solver.state import ABSENT, BOUND, DRIVEN, MARGIN, RESERVE, State
+from expunge.types import IndexArray, Vector
+
+__all__ = ["admit", "drive", "remove"]
+
+# A rest of the way this short is the rounding of the way behind it; `finish` restores the mass exactly.
+ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+
+
+class TiesUnresolvedError(SolveError):
+    """Rounding decides between the keys tied at an event, and did not come to rest."""
+
+
+def drive(state: State, driven: IndexArray, targets: Vector, *, until_free: bool = False) -> None:
+    """Move α of the driven sites to their targets; with `until_free`, stop when the (one) slack reaches 0.
+
+    On exit driven sites are still DRIVEN, at their targets or freed; all others satisfy KKT to rounding.
+    """
+    for site in driven.tolist():
+        if state.status[site] == MARGIN:
+            state.margin.leave(state.margin.position(site))
+        state.status[site] = DRIVEN
+    state.gram.require(driven)
+    rates = targets - state.alpha[driven]
+    length = float(np.abs(rates).sum())
+    remaining = 1.0
+    budget = 200 + 20 * state.sites
+    while remaining * length > ROUNDING:
+        if until_free and state.slack[driven[0]] >= 0.0:
+            return
+        try:
+            resolved = resolve_ties(state, driven, rates, until_free)
+        except TiesUnresolvedError:
+            if not until_free:
+                leap(state, driven, targets)
+            return
+        if resolved is None:
+            return
+        direction, slopes = resolved
+        limit = remaining
+        if until_free and slopes[driven[0]] > 0.0:
+            limit = min(limit, -float(state.slack[driven[0]]) / float(slopes[driven[0]]))
+        event = first_event(state, direction, slopes, limit)
+        apply_motion(state, direction, slopes, event.step)
+        remaining -= event.step
+        if event.site < 0:
+            break
+        reach(state, direction, event.site)
+        if state.pivots > budget:
+            raise SolveError(f"the path met more than {budget} events")
+    if not until_free or remaining * length <= ROUNDING:
+        state.alpha[driven] = targets
+
+
+def leap(state: State, driven: IndexArray, targets: Vector) -> None:
+    """Leave the path for a feasible point at its end, from which `finish` pivots to the same optimum.
+
+    The mass goes to the keys that want it most: least slack first, each up to its ceiling.
+    """
+    state.alpha[driven] = targets
+    takers = np.flatnonzero((state.status[: state.sites] == RESERVE) | (state.status[: state.sites] == MARGIN))
+    for site in takers[np.argsort(state.slack[takers], kind="stable")].tolist():
+        missing = state.mass_error()
+        if missing <= 0.0:
+            return
+        room = float(state.ceiling[site] - state.alpha[site])
+        member = state.status[site] == MARGIN
+        state.alpha[site] += min(room, missing)
+        if missing >= room:
+            state.alpha[site] = state.ceiling[site]
+            if member:
+                state.margin.leave(state.margin.position(site))
+            state.status[site] = BOUND
+            state.gram.require(np.array([site]))
+        elif not member:
+            enter(state, site)
+
+
+def reach(state: State, direction: Motion, site: int) -> None:
+    """Put a site exactly at the event that a step reached; the next direction decides what becomes of it."""
+    if state.status[site] == MARGIN:
+        falling = direction.member_rates[state.margin.position(site)] < 0.0
+        state.alpha[site] = 0.0 if falling else state.ceiling[site]
+    else:
+        state.slack[site] = 0.0
+
+
+def resolve_ties(
+    state: State, driven: IndexArray, rates: Vector, until_free: bool
+) -> tuple[Motion, Vector] | None:
+    """Direction in which no key violates at once, with its slack rates; memberships change to match.
+
+    None when the margin is empty and, of all keys, the driven one is the next to be free: it has arrived.
+
+    Keys at their event form a small complementarity problem in the rates: a tied member may only move inward,
+    a tied other only away from violation, and not both. It is strictly convex; primal active-set steps from
+    zero rates solve it, freeing the steepest violator and dropping the first member whose rate would turn.
+    """
+    if state.margin.size == 0 and not _refill(state, driven, rates, until_free):
+        return None
+    inward = {int(site): 0.0 for site in tied_members(state)}
+    for _ in range(50 + 4 * state.sites):
+        direction = motion(state, driven, rates)
+        turning = _first_to_turn(state, direction, inward)
+        if turning >= 0:
+            leave(state, turning, BOUND if at_ceiling(state, int(state.margin.members[turning])) else RESERVE)
+            if state.margin.size == 0 and not _refill(state, driven, rates, until_free):
+                return None
+            inward = {site: rate for site, rate in inward.items() if state.status[site] == MARGIN}
+            continue
+        slopes = slack_rates(state, direction)
+        site = steepest_tied(state, direction, slopes)
+        if site < 0:
+            return direction, slopes
+        enter(state, site)
+        if state.status[site] == MARGIN:
+            inward[site] = 0.0
+        inward = {site: rate for site, rate in inward.items() if state.status[site] == MARGIN}
+    raise TiesUnresolvedError("the keys tied at one event did not resolve")
+
+
+def _refill(state: State, driven: IndexArray, rates: Vector, until_free: bool) -> bool:
+    """Free the key that must take over from an empty margin; False when the driven key is free before it."""
+    gaining = float(rates.sum()) < 0.0
+    site = next_free(state, gaining)
+    if until_free:
+        needed = -float(state.slack[driven[0]])
+        if site < 0 or needed <= -float(state.slack[site]):
+            shift_offset(state, needed)
+            return False
+    if site < 0:
+        raise SolveError("no key is left to take the mass: the cap is infeasible for the remaining keys")
+    shift_offset(state, -float(state.slack[site]))
+    enter(state, site)
+    return True
+
+
+def at_ceiling(state: State, site: int) -> bool:
+    """Which of its two bounds a tied member is at."""
+    return bool(state.alpha[site] > 0.5 * state.ceiling[site])
+
+
+def _first_to_turn(state: State, direction: Motion, inward: dict[int, float]) -> int:
+    """Advance the tied members' rates toward the direction's; position of the first that would point outward."""
+    if not inward:
+        return -1
+    noise = member_noise(direction)
+    fraction, turning, wanted = 1.0, -1, {}
+    for position, site in enumerate(state.margin.members.tolist()):
+        if site not in inward:
+            continue
+        rate = float(direction.member_rates[position])
+        # Inward is up from zero and down from the ceiling.
+        rate = -rate if at_ceiling(state, site) else rate
+        wanted[site] = rate
+        if rate < -noise:
+            reached = inward[site] / (inward[site] - rate)
+            if reached < fraction or turning < 0:
+                fraction, turning = min(reached, fraction), position
+    for site, rate in wanted.items():
+        inward[site] += fraction * (rate - inward[site])
+    return turning
+
+
+def admit(state: State, site: int) -> None:
+    """Let a site use its ceiling, after it was added or gained an entry: α rises until its slack is zero.
+
+    On entry the slacks are current and the state satisfies KKT for the ceilings before; on exit for now.
+    """
+    status = int(state.status[site])
+    if status == MARGIN or (status == RESERVE and state.slack[site] >= 0.0):
+        return
+    drive(state, np.array([site]), state.ceiling[[site]], until_free=True)
+    if state.alpha[site] >= state.ceiling[site]:
+        state.alpha[site] = state.ceiling[site]
+        state.status[site] = BOUND
+    elif state.alpha[site] <= 0.0:
+        state.alpha[site] = 0.0
+        state.status[site] = RESERVE
+    else:
+        enter(state, site)
+    finish(state)
+
+
+def remove(state: State, losses: dict[int, int]) -> None:
+    """Take entries away from sites: {site: how many}. One coupled path, then `finish`.
+
+    A site that still has room for its coefficient keeps it; the others are driven to their new ceiling.
+    """
+    for site, lost in losses.items():
+        state.set_multiplicity(site, int(state.multiplicity[site]) - lost)
+    touched = np.array(sorted(losses), dtype=np.int64)
+    gone = touched[(state.multiplicity[touched] == 0) & (state.status[touched] == RESERVE)]
+    state.status[gone] = ABSENT
+    over = touched[state.alpha[touched] > state.ceiling[touched]]
+    if over.size:
+        if saturated(state):
+            saturate(state)
+            return
+        drive(state, over, state.ceiling[over])
+    for site in touched.tolist():
+        if state.multiplicity[site] == 0:
+            state.status[site] = ABSENT
+        elif state.status[site] == DRIVEN:
+            state.status[site] = BOUND
+        elif state.status[site] == MARGIN and state.alpha[site] == state.ceiling[site]:
+            leave(state, state.margin.position(site), BOUND)
+    if over.size:
+        finish(state)

@@ -1,0 +1,227 @@
+"""Primal active-set pivots: finish any box-feasible state to the KKT conditions without leaving the box.
+
+`settle` solves the margin system for its own residual and walks there, dropping each key that meets a bound
+on the way. `enter` frees one key; a key numerically dependent on the margin cannot join it, so it trades
+places instead: it moves along the null direction until it, or a member, meets a bound. `finish` alternates
+the two, always judging by slacks recomputed from the kernel rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from expunge.errors import SolveError
+from expunge.solver.margin import MarginFactor
+from expunge.solver.motion import Motion, apply_motion, motion, slack_rates
+from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
+from expunge.tolerances import FEASIBILITY_SLIP, SLACK_TOLERANCE
+from expunge.types import Vector
+
+__all__ = ["dependence_floor", "enter", "finish", "leave", "next_free", "saturate", "saturated", "settle", "shift_offset"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def dependence_floor(ceiling: float) -> float:
+    """Pivot at or below which a key counts as dependent on the margin.
+
+    Freeing a key that violates by v moves it v/(2·pivot). When that exceeds its ceiling for every v above the
+    slack tolerance, a bound always comes first and trading places loses nothing.
+    """
+    return min(max(SLACK_TOLERANCE / (4.0 * ceiling), 16.0 * _EPS), 1e-10)
+
+
+def saturated(state: State) -> bool:
+    """Whether nC = 1: the box and the mass leave a single point."""
+    return float(state.ceiling[: state.sites].sum()) <= 1.0 + FEASIBILITY_SLIP
+
+
+def saturate(state: State) -> None:
+    """Take the single point of a saturated problem: every key at its ceiling."""
+    present = state.multiplicity[: state.sites] > 0
+    state.margin = MarginFactor()
+    state.alpha[: state.sites] = state.ceiling[: state.sites]
+    state.status[: state.sites] = np.where(present, BOUND, ABSENT)
+    state.gram.require(state.active())
+    state.recompute_slacks()
+    _place_offset(state)
+
+
+def leave(state: State, position: int, status: int) -> None:
+    """Take a member out of the margin, to exactly its bound."""
+    site = state.margin.leave(position)
+    state.status[site] = status
+    state.alpha[site] = state.ceiling[site] if status == BOUND else 0.0
+    state.pivots += 1
+
+
+def next_free(state: State, gaining: bool) -> int:
+    """With an empty margin, the key that frees itself first as the offset moves; −1 if there is none.
+
+    `gaining`: the margin will have to gain mass, so the offset falls to the nearest reserve key; otherwise it
+    rises to the nearest bound key.
+    """
+    candidates = np.flatnonzero(state.status[: state.sites] == (RESERVE if gaining else BOUND))
+    if candidates.size == 0:
+        return -1
+    return int(candidates[np.argmin(np.abs(state.slack[candidates]))])
+
+
+def shift_offset(state: State, shift: float) -> None:
+    """Move the offset, and every slack with it."""
+    state.offset += shift
+    state.slack[: state.sites] += shift
+
+
+def enter(state: State, site: int) -> None:
+    """Free a site: join the margin, or trade places with a member if dependent on it.
+
+    On exit the site is in the margin or at a bound; the box still holds.
+    """
+    state.gram.require(np.array([site]))
+    floor = dependence_floor(float(state.ceiling[site]))
+    while True:
+        column = state.gram.block(np.array([site]), state.margin.members)[0]
+        pivot = state.margin.enter(site, column, floor)
+        if pivot > floor:
+            state.status[site] = MARGIN
+            state.pivots += 1
+            return
+        if _trade(state, site):
+            return
+
+
+def _trade(state: State, site: int) -> bool:
+    """Move a dependent site along the null direction until a bound; True if it is the site's own."""
+    sign = 1.0 if state.status[site] == RESERVE or (state.alpha[site] == 0.0) else -1.0
+    if 0.0 < state.alpha[site] < state.ceiling[site]:
+        sign = 1.0 if state.slack[site] < 0.0 else -1.0
+    direction = motion(state, np.array([site]), np.array([sign]))
+    room = float(state.ceiling[site] - state.alpha[site] if sign > 0 else state.alpha[site])
+    step, position, status = _box_limit(state, direction.member_rates, room)
+    rates = slack_rates(state, direction)
+    apply_motion(state, direction, rates, step)
+    if position < 0:
+        state.status[site] = BOUND if sign > 0 else RESERVE
+        state.alpha[site] = state.ceiling[site] if sign > 0 else 0.0
+        state.pivots += 1
+        return True
+    leave(state, position, status)
+    return False
+
+
+def _box_limit(state: State, rates: Vector, limit: float) -> tuple[float, int, int]:
+    """How far the members may move: (step, blocking position or −1, bound that it meets).
+
+    A rate too small to move its member by more than rounding within the limit blocks nothing.
+    """
+    members = state.margin.members
+    alpha, ceiling = state.alpha[members], state.ceiling[members]
+    noise = 8.0 * _EPS * ceiling / limit
+    room = np.full(members.size, np.inf)
+    falling, rising = rates < -noise, rates > noise
+    room[falling] = alpha[falling] / -rates[falling]
+    room[rising] = (ceiling[rising] - alpha[rising]) / rates[rising]
+    position = int(np.argmin(room)) if room.size else -1
+    if position < 0 or room[position] >= limit:
+        return limit, -1, RESERVE
+    return max(float(room[position]), 0.0), position, RESERVE if falling[position] else BOUND
+
+
+def settle(state: State, *, track: bool = True) -> None:
+    """Solve the margin system for its residual and walk there inside the box.
+
+    `track=False` leaves the slacks of other keys stale, for callers that recompute them next.
+    """
+    nothing = np.empty(0, dtype=np.int64)
+    while True:
+        missing = state.mass_error()
+        if state.margin.size == 0:
+            if abs(missing) <= 4.0 * _EPS:
+                return
+            site = next_free(state, gaining=missing > 0.0)
+            if site < 0:
+                return
+            shift_offset(state, -float(state.slack[site]))
+            enter(state, site)
+            continue
+        members = state.margin.members
+        shift, offset_shift = state.margin.solve(-0.5 * state.slack[members], missing)
+        shift[np.abs(shift) <= 8.0 * _EPS * state.ceiling[members]] = 0.0
+        direction = Motion(nothing, np.empty(0), shift, offset_shift)
+        step, position, status = _box_limit(state, shift, 1.0)
+        if track or position >= 0:
+            apply_motion(state, direction, slack_rates(state, direction), step)
+        else:
+            state.alpha[members] += step * shift
+            state.offset += step * offset_shift
+        if position < 0:
+            return
+        leave(state, position, status)
+
+
+def _recompute_margin_slacks(state: State) -> None:
+    gram, members = state.gram, state.margin.members
+    if members.size:
+        rows = gram.rows[gram.row_of[members], : state.sites]
+        state.slack[members] = state.offset - 1.0 + 2.0 * (rows @ state.alpha[: state.sites])
+
+
+def _worst_violator(state: State) -> int:
+    """Site whose slack is furthest on the wrong side, or −1."""
+    slack, status = state.slack[: state.sites], state.status[: state.sites]
+    wrong = np.where(status == RESERVE, -slack, np.where(status == BOUND, slack, 0.0))
+    site = int(np.argmax(wrong))
+    return site if wrong[site] > SLACK_TOLERANCE else -1
+
+
+def _drop_degenerate_members(state: State) -> None:
+    """A member whose coefficient is exactly at a bound belongs there."""
+    members = state.margin.members
+    alpha = state.alpha[members]
+    low, high = alpha <= 0.0, alpha >= state.ceiling[members]
+    for position in np.flatnonzero(low | high)[::-1].tolist():
+        leave(state, position, RESERVE if low[position] else BOUND)
+
+
+def _place_offset(state: State) -> None:
+    """With an empty margin, take the upper end of ρ's interval: the least t of the bound keys.
+
+    That end depends on the bound keys alone, so admitting or removing a reserve key never moves it, and a
+    new key stays in reserve exactly when its slack there is nonnegative.
+    """
+    bound = state.status[: state.sites] == BOUND
+    shift_offset(state, -float(state.slack[: state.sites][bound].max()))
+
+
+def finish(state: State, *, budget: int | None = None) -> None:
+    """Pivot until every slack, recomputed, has its sign; raise SolveError when the budget runs out.
+
+    On entry coefficients are in the box, exact on RESERVE and BOUND, and active sites have rows.
+    """
+    budget = budget if budget is not None else 200 + 20 * state.sites
+    best = np.inf
+    stalled = 0
+    while True:
+        _recompute_margin_slacks(state)
+        settle(state, track=False)
+        _drop_degenerate_members(state)
+        state.recompute_slacks()
+        if state.margin.size == 0:
+            _place_offset(state)
+        site = _worst_violator(state)
+        if site < 0:
+            residual = float(np.abs(state.slack[state.margin.members]).max(initial=0.0))
+            if residual <= SLACK_TOLERANCE or stalled > 4:
+                return
+            stalled += 1
+            continue
+        while site >= 0:
+            enter(state, site)
+            settle(state)
+            site = _worst_violator(state)
+            if state.pivots > budget:
+                raise SolveError(
+                    f"the active set did not settle within {budget} pivots; the keys may be too close "
+                    "together for this width"
+                )

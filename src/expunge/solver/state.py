@@ -1,0 +1,142 @@
+"""The solver's state: coefficients, offset, slacks and partition over the sites.
+
+A site holds `multiplicity` identical entries and may carry up to `multiplicity · C`; each entry gets an equal
+share, which is the minimum-norm optimum of the original problem and the only one a symmetric rule can pick.
+Arrays belong to one state; the kernel rows are shared by successive states, which never change an entry.
+
+Invariant of a published state: α = 0 exactly on RESERVE, α = ceiling exactly on BOUND, 0 < α < ceiling on
+MARGIN; MARGIN is the factor's membership; every active site has its kernel row.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from expunge.solver.gram import GramRows
+from expunge.solver.margin import MarginFactor
+from expunge.types import IndexArray, StatusArray, Vector
+
+__all__ = ["ABSENT", "BOUND", "DRIVEN", "MARGIN", "RESERVE", "State"]
+
+RESERVE: Final = 0
+MARGIN: Final = 1
+BOUND: Final = 2
+DRIVEN: Final = 3  # its coefficient is prescribed for the time being; its slack is not held to anything
+ABSENT: Final = 4
+
+
+@dataclass(eq=False)
+class State:
+    """One solution and what is needed to move it. All arrays are indexed by site."""
+
+    gram: GramRows
+    cap: float
+    sites: int
+    multiplicity: IndexArray
+    ceiling: Vector
+    alpha: Vector
+    slack: Vector
+    status: StatusArray
+    offset: float
+    margin: MarginFactor
+    pivots: int = 0
+    exact: bool = True  # False after a rescue by a foreign backend: the next edit solves afresh
+
+    @classmethod
+    def start(cls, gram: GramRows, multiplicity: IndexArray, cap: float) -> State:
+        """State with no coefficients yet: every site in reserve."""
+        capacity, sites = gram.capacity, gram.sites
+        counts = np.zeros(capacity, dtype=np.int64)
+        counts[:sites] = multiplicity
+        status = np.full(capacity, ABSENT, dtype=np.int8)
+        status[:sites] = np.where(multiplicity > 0, RESERVE, ABSENT)
+        return cls(
+            gram=gram,
+            cap=cap,
+            sites=sites,
+            multiplicity=counts,
+            ceiling=counts * cap,
+            alpha=np.zeros(capacity),
+            slack=np.zeros(capacity),
+            status=status,
+            offset=0.0,
+            margin=MarginFactor(),
+        )
+
+    @classmethod
+    def foreign(cls, gram: GramRows, multiplicity: IndexArray, cap: float, alpha: Vector, offset: float) -> State:
+        """State that holds another solver's coefficients as they are; not a starting point for a path."""
+        state = cls.start(gram, multiplicity, cap)
+        state.alpha[: state.sites] = alpha
+        state.offset = offset
+        state.status[: state.sites] = np.where(
+            alpha <= 0.0, RESERVE, np.where(alpha >= state.ceiling[: state.sites], BOUND, MARGIN)
+        )
+        state.status[: state.sites][multiplicity == 0] = ABSENT
+        state.exact = False
+        gram.require(np.flatnonzero(alpha))
+        state.recompute_slacks()
+        return state
+
+    def copy(self) -> State:
+        """Candidate for an edit: own arrays, shared kernel rows."""
+        return replace(
+            self,
+            multiplicity=self.multiplicity.copy(),
+            ceiling=self.ceiling.copy(),
+            alpha=self.alpha.copy(),
+            slack=self.slack.copy(),
+            status=self.status.copy(),
+            margin=self.margin.copy(),
+            pivots=0,
+        )
+
+    def with_site(self, site: int, slack: float) -> State:
+        """State with one more reserve site; shares every array, of which only unused places are written."""
+        grown = replace(self, sites=site + 1, pivots=0)
+        if self.alpha.size < self.gram.capacity:
+            for name in ("multiplicity", "ceiling", "alpha", "slack", "status"):
+                old = getattr(self, name)
+                new = np.zeros(self.gram.capacity, dtype=old.dtype)
+                new[: old.size] = old
+                setattr(grown, name, new)
+        grown.multiplicity[site] = 1
+        grown.ceiling[site] = self.cap
+        grown.alpha[site] = 0.0
+        grown.slack[site] = slack
+        grown.status[site] = RESERVE
+        return grown
+
+    def set_multiplicity(self, site: int, count: int) -> None:
+        """Change how many entries a site holds; the coefficient is not touched."""
+        self.multiplicity[site] = count
+        self.ceiling[site] = count * self.cap
+
+    def active(self) -> IndexArray:
+        """Sites with a coefficient, ascending."""
+        return np.flatnonzero(self.alpha[: self.sites])
+
+    def present(self) -> IndexArray:
+        """Sites that hold entries, ascending."""
+        return np.flatnonzero(self.multiplicity[: self.sites] > 0)
+
+    def shares(self) -> Vector:
+        """Coefficient of one entry at each site: an equal part of the site's, exactly C at the bound."""
+        counts = np.maximum(self.multiplicity[: self.sites], 1)
+        alpha = self.alpha[: self.sites]
+        return np.where(alpha == self.ceiling[: self.sites], np.where(alpha > 0.0, self.cap, 0.0), alpha / counts)
+
+    def mass_error(self) -> float:
+        """1 − Σα, correctly rounded."""
+        return -math.fsum([-1.0, *self.alpha[self.active()].tolist()])
+
+    def recompute_slacks(self) -> None:
+        """g = ρ − 1 + 2Kα at every site, from the kernel rows, whatever was there before."""
+        slack = self.gram.product(self.alpha)
+        slack *= 2.0
+        slack += self.offset - 1.0
+        self.slack[: self.sites] = slack
