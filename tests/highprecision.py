@@ -38,8 +38,12 @@ class Truth:
     convention (mean of t over the margin; with an empty margin, the least t over the bound), where the
     margin is judged at 10⁻⁷; ``lowest`` and ``highest`` are the ends of the valid interval, equal while
     there is a margin. ``scores`` (n,) is t = 1 − 2Kα. ``condition`` = ‖M‖‖M⁻¹‖ and ``inverse_norm`` =
-    ‖M⁻¹‖ in the ∞-norm for M = [[0, 1ᵀ], [1, 2K_SS]] over the margin's sites, as floats that may be
-    1e60. ``pivots`` counts the changes of the partition from the guess.
+    ‖M⁻¹‖ in the ∞-norm for M = [[0, 1ᵀ], [1, 2K_SS]] over the exact margin's sites; (1, 0) if it is empty.
+
+    ``stable_below``: coefficients and an offset whose KKT residual (no partition threshold) is r have the
+    same partition as the truth if r < stable_below, and then differ from it by at most ``inverse_norm`` · r.
+    Zero where a slack vanishes or a margin coefficient sits at 0 or C. ``pivots`` counts the changes of the
+    partition from the guess.
     """
 
     coefficients: Vector
@@ -50,11 +54,12 @@ class Truth:
     scores: Vector
     condition: float
     inverse_norm: float
+    stable_below: float
     pivots: int
     bits: int
 
 
-class _Undecided(Exception):
+class _UndecidedError(Exception):
     """The working precision does not decide the partition."""
 
 
@@ -118,7 +123,7 @@ class _ActiveSet:
         try:
             solution = self.system(S).solve(arb_mat(len(right), 1, right))
         except ZeroDivisionError as error:
-            raise _Undecided from error
+            raise _UndecidedError from error
         return solution[0, 0], [solution[i + 1, 0] for i in range(len(S))]
 
     def scores(self, weights: list[arb]) -> list[arb]:
@@ -138,7 +143,7 @@ class _ActiveSet:
                     continue
             if not self.release(offset, stalled):
                 return
-        raise _Undecided
+        raise _UndecidedError
 
     def step(self, S: list[int], target: list[arb], least_index: bool) -> tuple[bool, bool]:
         """Move towards the margin's target, stop at the first wall. Returns (blocked, made no progress)."""
@@ -205,7 +210,7 @@ class _ActiveSet:
             and low - high <= SIGN
         )
         if not proved:
-            raise _Undecided
+            raise _UndecidedError
         return weights
 
 
@@ -244,7 +249,7 @@ def solve_exactly(keys: Matrix, *, cap: float, sigma: float, guess: Vector | Non
         with _precision(bits):
             try:
                 return _solve(sites, groups.ravel(), counts, cap, sigma, guess)
-            except _Undecided:
+            except _UndecidedError:
                 bits *= 2
     raise ArithmeticError(f"{LAST_BITS} bits do not decide the partition")
 
@@ -279,7 +284,7 @@ def _solve(
     else:
         low, high = _interval(t, reserve, bound)
         offset = high
-    condition, inverse_norm = _conditioning(state, margin)
+    condition, inverse_norm, stable_below = _conditioning(state, weights)
     exact = tuple(share[g] for g in groups)
     return Truth(
         coefficients=np.array([float(x) for x in exact]),
@@ -290,20 +295,38 @@ def _solve(
         scores=np.array([float(t[g]) for g in groups]),
         condition=condition,
         inverse_norm=inverse_norm,
+        stable_below=stable_below,
         pivots=state.pivots,
         bits=ctx.prec,
     )
 
 
-def _conditioning(state: _ActiveSet, margin: list[int]) -> tuple[float, float]:
-    """‖M‖‖M⁻¹‖ and ‖M⁻¹‖ in the ∞-norm; an empty margin has nothing to solve, hence (1, 0)."""
-    if not margin:
-        return 1.0, 0.0
-    M = state.system(margin)
-    size = len(margin) + 1
+def _conditioning(state: _ActiveSet, weights: list[arb]) -> tuple[float, float, float]:
+    """Condition number and norm of the margin system's inverse, and how large a residual is harmless.
 
-    def norm(matrix: arb_mat) -> float:
-        return max(float(sum((abs(matrix[i, j]) for j in range(size)), arb(0))) for i in range(size))
+    With the partition kept, a residual r moves margin weight i by at most r times row i of |M⁻¹| summed,
+    and the slack of a key x by at most (1 + ‖M⁻¹q‖₁) r with q = (1, 2κ(x, S)). The partition survives while
+    no weight meets a wall and no slack changes sign; the optimum being unique, the survivor is the optimum.
+    """
+    S, R, E = (state.members(status) for status in (MARGIN, RESERVE, BOUND))
+    t = state.scores(weights)
+    if not S:
+        low, high = _interval(t, R, E)
+        return 1.0, 0.0, max(0.0, float(high - low) / 2.0) if R else np.inf
+    M = state.system(S)
+    inverse = M.inv()
+    rows = range(len(S) + 1)
 
-    inverse_norm = norm(M.inv())
-    return norm(M) * inverse_norm, inverse_norm
+    def row_sums(matrix: arb_mat) -> list[float]:
+        return [float(sum((abs(matrix[i, j]) for j in rows), arb(0))) for i in rows]
+
+    moves = row_sums(inverse)
+    limits = [float(min(weights[i], state.caps[i] - weights[i])) / moves[k + 1] for k, i in enumerate(S)]
+    outside = R + E
+    if outside:
+        columns = arb_mat([[arb(1) for _ in outside]] + [[2 * state.K[j, i] for i in outside] for j in S])
+        reach = inverse * columns
+        for k, i in enumerate(outside):
+            slack = t[S[0]] - t[i] if state.status[i] == RESERVE else t[i] - t[S[0]]
+            limits.append(float(slack) / (1.0 + float(sum((abs(reach[j, k]) for j in rows), arb(0)))))
+    return max(row_sums(M)) * max(moves), max(moves), max(0.0, min(limits))

@@ -72,7 +72,7 @@ def check_terms(
     violation = np.where(lower, gap, np.where(upper, -gap, np.abs(gap)))
     box = max(float(np.max(-coefficients, initial=0.0)), float(np.max(coefficients - cap, initial=0.0)))
     return StateCheck(
-        mass=_defined(abs(math.fsum([-1.0, *weighted.tolist()]))),
+        mass=_defined(abs(math.fsum([-1.0, *weighted[weighted != 0.0].tolist()]))),
         box=_defined(box),
         stationarity=_defined(float(np.max(violation, initial=0.0))),
         tolerance=tolerance,

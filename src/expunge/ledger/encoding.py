@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import math
 import re
+from typing import TypeGuard
 
 from expunge.errors import InputError
 from expunge.ledger.errors import FloatHexInvalid
@@ -55,7 +56,7 @@ def decode_decimal(text: str) -> int | None:
     return number if number < 2**63 else None
 
 
-def is_sha256_hex(text: object) -> bool:
+def is_sha256_hex(text: object) -> TypeGuard[str]:
     """Say whether ``text`` is a SHA-256 digest in lowercase hexadecimal."""
     return isinstance(text, str) and _SHA256_HEX.fullmatch(text) is not None
 

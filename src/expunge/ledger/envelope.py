@@ -4,8 +4,8 @@ Format: ``docs/formats/envelope.md`` (github.com/secure-systems-lab/dsse, v1). W
 pre-authentication encoding of payload type and payload, so neither can be swapped. The envelope itself is
 RFC 8785 JSON as well: one envelope has one byte string, which is the leaf of the log.
 
-The two halves are independent: the signer takes the message from ``securesystemslib``, the verifier encodes it
-anew and asks ``cryptography``. :func:`open_statement` is the safe way in: it looks into the payload only
+The two halves are independent: the signer takes the message from ``securesystemslib``, the verifier encodes
+it anew and asks ``cryptography``. :func:`open_statement` is the safe way in: it looks into the payload only
 after a trusted key has vouched for it.
 """
 

@@ -120,7 +120,7 @@ def _parse_subjects(value: Json) -> tuple[Subject, ...]:
         if name in subjects:
             raise StatementSubjectDuplicate(f"two subjects are named {_show(name)}")
         sha256 = digest.get("sha256") if isinstance(digest, Mapping) and len(digest) == 1 else None
-        if not isinstance(sha256, str) or not is_sha256_hex(sha256):
+        if not is_sha256_hex(sha256):
             raise StatementDigestInvalid(f"the digest of {_show(name)} is not one SHA-256")
         subjects[name] = Subject(name, sha256)
     return tuple(subjects.values())

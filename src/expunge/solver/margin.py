@@ -18,7 +18,7 @@ from numba import njit
 
 from expunge.types import IndexArray, Matrix, Vector
 
-__all__ = ["MarginFactor", "refined_inverse"]
+__all__ = ["MarginFactor", "refined_inverse", "solve_factored"]
 
 _REORDER = {"reassoc", "nsz", "contract"}
 
@@ -41,6 +41,20 @@ def _solve_upper(factor: Matrix, size: int, b: Vector) -> None:
         for j in range(i + 1, size):
             total -= factor[i, j] * b[j]
         b[i] = total / factor[i, i]
+
+
+@njit(cache=True, nogil=True)
+def solve_factored(factor: Matrix, unit: Vector, unit_total: float, x: Vector, mass: float) -> float:
+    """x ← solution of K x + (y/2)·1 = x, Σx = mass; return y. `unit` is (K + 11ᵀ)⁻¹1.
+
+    Uses K x = (K + 11ᵀ)x − mass·1, so that only the factor is needed.
+    """
+    _solve_transposed(factor, x.size, x)
+    _solve_upper(factor, x.size, x)
+    eta = (x.sum() - mass) / unit_total
+    for i in range(x.size):
+        x[i] -= eta * unit[i]
+    return 2.0 * (eta + mass)
 
 
 @njit(cache=True, nogil=True)
@@ -128,18 +142,25 @@ class MarginFactor:
         """Apply a renumbering of sites."""
         self._members[: self.size] = new_number[self.members]
 
-    def solve(self, right: Vector, mass: float) -> tuple[Vector, float]:
-        """Solve K x + (y/2)·1 = right, Σx = mass; return (x, y).
+    @property
+    def factor(self) -> Matrix:
+        """U, in the leading block of a larger array."""
+        return self._factor
 
-        Uses K x = (K + 11ᵀ) x − mass·1, so that only the factor is needed.
-        """
-        unit = self._unit_solution()
+    def unit(self) -> tuple[Vector, float]:
+        """u = (K_SS + 11ᵀ)⁻¹1 and its sum."""
+        if self._unit is None:
+            unit = np.ones(self.size)
+            _solve_transposed(self._factor, self.size, unit)
+            _solve_upper(self._factor, self.size, unit)
+            self._unit, self._unit_total = unit, float(unit.sum())
+        return self._unit, self._unit_total
+
+    def solve(self, right: Vector, mass: float) -> tuple[Vector, float]:
+        """Solve K x + (y/2)·1 = right, Σx = mass; return (x, y)."""
+        unit, total = self.unit()
         x = right.copy()
-        _solve_transposed(self._factor, self.size, x)
-        _solve_upper(self._factor, self.size, x)
-        eta = (float(x.sum()) - mass) / self._unit_total
-        x -= eta * unit
-        return x, 2.0 * (eta + mass)
+        return x, float(solve_factored(self._factor, unit, total, x, mass))
 
     def refresh(self, members: IndexArray, gram: Matrix) -> bool:
         """Factor afresh from K_SS; False, and nothing changed, if it is not numerically definite."""
@@ -165,8 +186,8 @@ class MarginFactor:
         has moved from the Gram entries that it stands for."""
         if self.size == 0:
             return 0.0
-        unit = self._unit_solution()
-        residual = gram @ unit + (self._unit_total - 1.0)
+        unit, total = self.unit()
+        residual = gram @ unit + (total - 1.0)
         return float(np.abs(residual).max() / (1.0 + np.abs(unit).sum()))
 
     def inverse(self) -> Matrix:
@@ -183,14 +204,6 @@ class MarginFactor:
         inverse[0, 0] = 2.0 - 2.0 / total
         inverse[1:, 1:] = 0.5 * (core - np.outer(unit, unit) / total)
         return inverse
-
-    def _unit_solution(self) -> Vector:
-        if self._unit is None:
-            unit = np.ones(self.size)
-            _solve_transposed(self._factor, self.size, unit)
-            _solve_upper(self._factor, self.size, unit)
-            self._unit, self._unit_total = unit, float(unit.sum())
-        return self._unit
 
     def _reserve(self, needed: int) -> None:
         capacity = self._factor.shape[0]

@@ -1,7 +1,7 @@
 """One straight piece of a path: its direction, its first event, and the step.
 
-A *motion* prescribes the rates of some driven sites and lets the margin follow so that margin slacks stay
-zero and the mass stays one (paper, §3.3):
+A motion prescribes the rates of some driven sites and lets the margin follow so that margin slacks stay zero
+and the mass stays one (paper, §3.3):
 
     K_SS α̇_S + (ρ̇/2)·1 = −K_SD α̇_D,   1ᵀα̇_S = −1ᵀα̇_D,   ġ = ρ̇ + 2(K_·S α̇_S + K_·D α̇_D).
 
@@ -17,25 +17,18 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from expunge.solver.state import BOUND, MARGIN, RESERVE, State
+from expunge.solver.margin import solve_factored
+from expunge.solver.state import BOUND, RESERVE, State
 from expunge.types import IndexArray, Matrix, StatusArray, Vector
 
-__all__ = [
-    "Event",
-    "Motion",
-    "apply_motion",
-    "first_event",
-    "member_noise",
-    "motion",
-    "slack_rates",
-    "steepest_tied",
-    "tied_members",
-]
+__all__ = ["Motion", "apply_motion", "move", "slack_rates", "tied_members"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
 # Keys closer than this to their event are at it; slacks are of order one, coefficients relative to their cap.
 TIE = 8.0 * _EPS
+
+_RESERVE, _BOUND = RESERVE, BOUND
 
 
 @njit(cache=True, nogil=True)
@@ -56,7 +49,44 @@ def _weighted_rows(rows: Matrix, picked: IndexArray, weights: Vector, columns: i
 
 
 @njit(cache=True, nogil=True)
-def _due(
+def _direction(
+    rows: Matrix,
+    row_of: IndexArray,
+    factor: Matrix,
+    unit: Vector,
+    unit_total: float,
+    members: IndexArray,
+    driven: IndexArray,
+    driven_rates: Vector,
+    sites: int,
+    member_rates: Vector,
+    rates: Vector,
+) -> tuple[float, float, float]:
+    """Fill the rates of members and slacks; return the offset's rate and the two noise floors."""
+    pull = np.zeros(members.size)
+    for k in range(driven.size):
+        row = rows[row_of[driven[k]]]
+        for i in range(members.size):
+            pull[i] -= driven_rates[k] * row[members[i]]
+    mass = -driven_rates.sum()
+    offset_rate = solve_factored(factor, unit, unit_total, pull, mass)
+    member_rates[:] = pull
+    rates[:] = 0.0
+    _weighted_rows(rows, row_of[members], member_rates, sites, rates)
+    _weighted_rows(rows, row_of[driven], driven_rates, sites, rates)
+    for i in range(sites):
+        rates[i] = offset_rate + 2.0 * rates[i]
+    largest, length = 0.0, 0.0
+    for i in range(members.size):
+        largest = max(largest, abs(member_rates[i]))
+        length += abs(member_rates[i])
+    for k in range(driven.size):
+        length += abs(driven_rates[k])
+    return offset_rate, 4.0 * _EPS * largest, 8.0 * _EPS * (length + abs(offset_rate))
+
+
+@njit(cache=True, nogil=True)
+def _events(
     alpha: Vector,
     ceiling: Vector,
     slack: Vector,
@@ -67,10 +97,10 @@ def _due(
     sites: int,
     member_floor: float,
     slack_floor: float,
-    limit: float,
-) -> tuple[float, int]:
-    """First event within `limit`: (step, site), or (limit, −1)."""
-    step, first = limit, -1
+) -> tuple[int, float, int]:
+    """(Steepest violator among the sites at zero slack or −1, step to the first event, its site or −1)."""
+    violator, steepest = -1, slack_floor
+    step, first = np.inf, -1
     for k in range(members.size):
         site, rate = members[k], member_rates[k]
         if rate < -member_floor:
@@ -82,69 +112,92 @@ def _due(
         if ratio < step:
             step, first = ratio, site
     for site in range(sites):
-        rate = rates[site]
-        if status[site] == 0 and rate < -slack_floor:
-            ratio = max(slack[site], 0.0) / -rate
-        elif status[site] == 2 and rate > slack_floor:
-            ratio = max(-slack[site], 0.0) / rate
+        if status[site] == _RESERVE:
+            distance, speed = slack[site], -rates[site]
+        elif status[site] == _BOUND:
+            distance, speed = -slack[site], rates[site]
         else:
             continue
+        if speed <= slack_floor:
+            continue
+        if distance <= TIE and speed > steepest:
+            violator, steepest = site, speed
+        ratio = max(distance, 0.0) / speed
         if ratio < step:
             step, first = ratio, site
-    return step, first
+    return violator, step, first
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Motion:
-    """Rates per unit of step."""
+    """Rates per unit of step, and what the direction runs into."""
 
     driven: IndexArray
     driven_rates: Vector
     member_rates: Vector
     offset_rate: float
-
-    @property
-    def length(self) -> float:
-        """Total coefficient movement per unit of step: the scale of the rates' rounding errors."""
-        return float(np.abs(self.member_rates).sum() + np.abs(self.driven_rates).sum())
-
-
-@dataclass(frozen=True)
-class Event:
-    """A step and the site whose limit it reaches; site −1 when the step's own limit comes first."""
-
-    step: float
-    site: int
+    slack_rates: Vector
+    member_floor: float  # a member whose rate is smaller does not move
+    violator: int  # the site at zero slack that moves toward violation fastest, or −1
+    step: float  # to the first event
+    site: int  # that meets it, or −1
 
 
-def motion(state: State, driven: IndexArray, driven_rates: Vector) -> Motion:
-    """Direction of the margin and the offset. On entry the margin is not empty; driven sites have rows."""
-    members = state.margin.members
-    pull = driven_rates @ state.gram.block(driven, members)
-    member_rates, offset_rate = state.margin.solve(-pull, -float(driven_rates.sum()))
-    return Motion(driven, driven_rates, member_rates, offset_rate)
+def move(state: State, driven: IndexArray, driven_rates: Vector) -> Motion:
+    """Direction of the margin, offset and slacks. On entry the margin is not empty and driven sites have rows."""
+    margin, gram = state.margin, state.gram
+    members = margin.members
+    unit, unit_total = margin.unit()
+    member_rates = np.empty(members.size)
+    rates = np.empty(state.sites)
+    offset_rate, member_floor, slack_floor = _direction(
+        gram.rows,
+        gram.row_of,
+        margin.factor,
+        unit,
+        unit_total,
+        members,
+        driven,
+        driven_rates,
+        state.sites,
+        member_rates,
+        rates,
+    )
+    violator, step, site = _events(
+        state.alpha,
+        state.ceiling,
+        state.slack,
+        state.status,
+        members,
+        member_rates,
+        rates,
+        state.sites,
+        member_floor,
+        slack_floor,
+    )
+    return Motion(
+        driven, driven_rates, member_rates, offset_rate, rates, member_floor, violator, float(step), site
+    )
 
 
-def slack_rates(state: State, direction: Motion) -> Vector:
-    """ġ at every site, (sites,)."""
-    gram = state.gram
-    moved = np.concatenate([state.margin.members, direction.driven])
-    weights = np.concatenate([direction.member_rates, direction.driven_rates])
+def slack_rates(state: State, member_rates: Vector, offset_rate: float) -> Vector:
+    """ġ at every site when the margin alone moves, (sites,)."""
     rates = np.zeros(state.sites)
-    _weighted_rows(gram.rows, gram.row_of[moved], weights, state.sites, rates)
+    gram = state.gram
+    _weighted_rows(gram.rows, gram.row_of[state.margin.members], member_rates, state.sites, rates)
     rates *= 2.0
-    rates += direction.offset_rate
+    rates += offset_rate
     return rates
 
 
-def member_noise(direction: Motion) -> float:
-    """Coefficient rate below which a member does not move."""
-    return 4.0 * _EPS * float(np.abs(direction.member_rates).max(initial=0.0))
-
-
-def slack_noise(direction: Motion) -> float:
-    """Slack rate below which a key does not move: the rounding error of the rate's own sum."""
-    return 8.0 * _EPS * (direction.length + abs(direction.offset_rate))
+def apply_motion(state: State, motion: Motion, step: float) -> None:
+    """Move along a direction: coefficients, offset, slacks."""
+    if step == 0.0:
+        return
+    state.alpha[state.margin.members] += step * motion.member_rates
+    state.alpha[motion.driven] += step * motion.driven_rates
+    state.offset += step * motion.offset_rate
+    state.slack[: state.sites] += step * motion.slack_rates
 
 
 def tied_members(state: State) -> IndexArray:
@@ -152,43 +205,3 @@ def tied_members(state: State) -> IndexArray:
     members = state.margin.members
     alpha, ceiling = state.alpha[members], state.ceiling[members]
     return members[(alpha <= TIE * ceiling) | (ceiling - alpha <= TIE * ceiling)]
-
-
-def steepest_tied(state: State, direction: Motion, rates: Vector) -> int:
-    """Of the sites at zero slack, the one that moves toward violation fastest; −1 if none does."""
-    status, slack = state.status[: state.sites], state.slack[: state.sites]
-    speed = np.where((status == RESERVE) & (slack <= TIE), -rates, 0.0)
-    speed = np.where((status == BOUND) & (slack >= -TIE), rates, speed)
-    site = int(np.argmax(speed))
-    return site if speed[site] > slack_noise(direction) else -1
-
-
-def first_event(state: State, direction: Motion, rates: Vector, limit: float) -> Event:
-    """Nearest event along a direction, within `limit`."""
-    step, site = _due(
-        state.alpha,
-        state.ceiling,
-        state.slack,
-        state.status,
-        state.margin.members,
-        direction.member_rates,
-        rates,
-        state.sites,
-        member_noise(direction),
-        slack_noise(direction),
-        limit,
-    )
-    return Event(float(step), int(site))
-
-
-def apply_motion(state: State, direction: Motion, rates: Vector, step: float) -> None:
-    """Move along a direction: coefficients, offset, slacks."""
-    if step == 0.0:
-        return
-    state.alpha[state.margin.members] += step * direction.member_rates
-    state.alpha[direction.driven] += step * direction.driven_rates
-    state.offset += step * direction.offset_rate
-    state.slack[: state.sites] += step * rates
-
-
-assert (RESERVE, MARGIN, BOUND) == (0, 1, 2)  # noqa: S101 — the compiled loops spell these numbers out

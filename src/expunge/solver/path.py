@@ -10,16 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from expunge.errors import SolveError
-from expunge.solver.motion import (
-    Motion,
-    apply_motion,
-    first_event,
-    member_noise,
-    motion,
-    slack_rates,
-    steepest_tied,
-    tied_members,
-)
+from expunge.solver.motion import Motion, apply_motion, move, tied_members
 from expunge.solver.pivot import enter, finish, leave, next_free, saturate, saturated, shift_offset
 from expunge.solver.state import ABSENT, BOUND, DRIVEN, MARGIN, RESERVE, State
 from expunge.types import IndexArray, Vector
@@ -59,16 +50,18 @@ def drive(state: State, driven: IndexArray, targets: Vector, *, until_free: bool
             return
         if resolved is None:
             return
-        direction, slopes = resolved
+        step, site = resolved.step, resolved.site
         limit = remaining
-        if until_free and slopes[driven[0]] > 0.0:
-            limit = min(limit, -float(state.slack[driven[0]]) / float(slopes[driven[0]]))
-        event = first_event(state, direction, slopes, limit)
-        apply_motion(state, direction, slopes, event.step)
-        remaining -= event.step
-        if event.site < 0:
+        slope = float(resolved.slack_rates[driven[0]])
+        if until_free and slope > 0.0:
+            limit = min(limit, -float(state.slack[driven[0]]) / slope)
+        if step >= limit:
+            step, site = limit, -1
+        apply_motion(state, resolved, step)
+        remaining -= step
+        if site < 0:
             break
-        reach(state, direction, event.site)
+        cross(state, resolved, site)
         if state.pivots > budget:
             raise SolveError(f"the path met more than {budget} events")
     if not until_free or remaining * length <= ROUNDING:
@@ -99,45 +92,40 @@ def leap(state: State, driven: IndexArray, targets: Vector) -> None:
             enter(state, site)
 
 
-def reach(state: State, direction: Motion, site: int) -> None:
-    """Put a site exactly at the event that a step reached; the next direction decides what becomes of it."""
+def cross(state: State, motion: Motion, site: int) -> None:
+    """Change the membership of the site whose event a step has reached."""
     if state.status[site] == MARGIN:
-        falling = direction.member_rates[state.margin.position(site)] < 0.0
-        state.alpha[site] = 0.0 if falling else state.ceiling[site]
+        position = state.margin.position(site)
+        leave(state, position, RESERVE if motion.member_rates[position] < 0.0 else BOUND)
     else:
         state.slack[site] = 0.0
+        enter(state, site)
 
 
-def resolve_ties(
-    state: State, driven: IndexArray, rates: Vector, until_free: bool
-) -> tuple[Motion, Vector] | None:
-    """Direction in which no key violates at once, with its slack rates; memberships change to match.
-
-    None when the margin is empty and, of all keys, the driven one is the next to be free: it has arrived.
+def resolve_ties(state: State, driven: IndexArray, rates: Vector, until_free: bool) -> Motion | None:
+    """Direction in which no key violates at once; memberships change to match.
 
     Keys at their event form a small complementarity problem in the rates: a tied member may only move inward,
     a tied other only away from violation, and not both. It is strictly convex; primal active-set steps from
     zero rates solve it, freeing the steepest violator and dropping the first member whose rate would turn.
+
+    None when the margin is empty and, of all keys, the driven one is the next to be free: it has arrived.
     """
     if state.margin.size == 0 and not _refill(state, driven, rates, until_free):
         return None
     inward = {int(site): 0.0 for site in tied_members(state)}
     for _ in range(50 + 4 * state.sites):
-        direction = motion(state, driven, rates)
-        turning = _first_to_turn(state, direction, inward)
+        motion = move(state, driven, rates)
+        turning = _first_to_turn(state, motion, inward)
         if turning >= 0:
             leave(state, turning, BOUND if at_ceiling(state, int(state.margin.members[turning])) else RESERVE)
             if state.margin.size == 0 and not _refill(state, driven, rates, until_free):
                 return None
-            inward = {site: rate for site, rate in inward.items() if state.status[site] == MARGIN}
-            continue
-        slopes = slack_rates(state, direction)
-        site = steepest_tied(state, direction, slopes)
-        if site < 0:
-            return direction, slopes
-        enter(state, site)
-        if state.status[site] == MARGIN:
-            inward[site] = 0.0
+        elif motion.violator < 0:
+            return motion
+        else:
+            enter(state, motion.violator)
+            inward[motion.violator] = 0.0
         inward = {site: rate for site, rate in inward.items() if state.status[site] == MARGIN}
     raise TiesUnresolvedError("the keys tied at one event did not resolve")
 
@@ -163,20 +151,15 @@ def at_ceiling(state: State, site: int) -> bool:
     return bool(state.alpha[site] > 0.5 * state.ceiling[site])
 
 
-def _first_to_turn(state: State, direction: Motion, inward: dict[int, float]) -> int:
-    """Advance the tied members' rates toward the direction's; position of the first that would point outward."""
-    if not inward:
-        return -1
-    noise = member_noise(direction)
+def _first_to_turn(state: State, motion: Motion, inward: dict[int, float]) -> int:
+    """Advance the tied members' rates toward the motion's; position of the first that would point outward."""
     fraction, turning, wanted = 1.0, -1, {}
-    for position, site in enumerate(state.margin.members.tolist()):
-        if site not in inward:
-            continue
-        rate = float(direction.member_rates[position])
+    for site in inward:
+        position = state.margin.position(site)
+        rate = float(motion.member_rates[position])
         # Inward is up from zero and down from the ceiling.
-        rate = -rate if at_ceiling(state, site) else rate
-        wanted[site] = rate
-        if rate < -noise:
+        rate = wanted[site] = -rate if at_ceiling(state, site) else rate
+        if rate < -motion.member_floor:
             reached = inward[site] / (inward[site] - rate)
             if reached < fraction or turning < 0:
                 fraction, turning = min(reached, fraction), position

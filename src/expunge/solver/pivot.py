@@ -9,13 +9,14 @@ the two, always judging by slacks recomputed from the kernel rows.
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from expunge.errors import SolveError
 from expunge.solver.margin import MarginFactor
-from expunge.solver.motion import Motion, apply_motion, motion, slack_rates
+from expunge.solver.motion import apply_motion, move, slack_rates
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
 from expunge.tolerances import FEASIBILITY_SLIP, SLACK_TOLERANCE
-from expunge.types import Vector
+from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = ["dependence_floor", "enter", "finish", "leave", "next_free", "saturate", "saturated", "settle", "shift_offset"]
 
@@ -96,11 +97,10 @@ def _trade(state: State, site: int) -> bool:
     sign = 1.0 if state.status[site] == RESERVE or (state.alpha[site] == 0.0) else -1.0
     if 0.0 < state.alpha[site] < state.ceiling[site]:
         sign = 1.0 if state.slack[site] < 0.0 else -1.0
-    direction = motion(state, np.array([site]), np.array([sign]))
+    motion = move(state, np.array([site]), np.array([sign]))
     room = float(state.ceiling[site] - state.alpha[site] if sign > 0 else state.alpha[site])
-    step, position, status = _box_limit(state, direction.member_rates, room)
-    rates = slack_rates(state, direction)
-    apply_motion(state, direction, rates, step)
+    step, position, status = _box_limit(state, motion.member_rates, room)
+    apply_motion(state, motion, step)
     if position < 0:
         state.status[site] = BOUND if sign > 0 else RESERVE
         state.alpha[site] = state.ceiling[site] if sign > 0 else 0.0
@@ -133,7 +133,6 @@ def settle(state: State, *, track: bool = True) -> None:
 
     `track=False` leaves the slacks of other keys stale, for callers that recompute them next.
     """
-    nothing = np.empty(0, dtype=np.int64)
     while True:
         missing = state.mass_error()
         if state.margin.size == 0:
@@ -148,23 +147,31 @@ def settle(state: State, *, track: bool = True) -> None:
         members = state.margin.members
         shift, offset_shift = state.margin.solve(-0.5 * state.slack[members], missing)
         shift[np.abs(shift) <= 8.0 * _EPS * state.ceiling[members]] = 0.0
-        direction = Motion(nothing, np.empty(0), shift, offset_shift)
         step, position, status = _box_limit(state, shift, 1.0)
+        state.alpha[members] += step * shift
+        state.offset += step * offset_shift
         if track or position >= 0:
-            apply_motion(state, direction, slack_rates(state, direction), step)
-        else:
-            state.alpha[members] += step * shift
-            state.offset += step * offset_shift
+            state.slack[: state.sites] += step * slack_rates(state, shift, offset_shift)
         if position < 0:
             return
         leave(state, position, status)
 
 
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
+def _row_products(rows: Matrix, picked: IndexArray, alpha: Vector, sites: int, out: Vector) -> None:
+    for k in range(picked.size):
+        row = rows[picked[k]]
+        total = 0.0
+        for j in range(sites):
+            total += row[j] * alpha[j]
+        out[k] = total
+
+
 def _recompute_margin_slacks(state: State) -> None:
     gram, members = state.gram, state.margin.members
-    if members.size:
-        rows = gram.rows[gram.row_of[members], : state.sites]
-        state.slack[members] = state.offset - 1.0 + 2.0 * (rows @ state.alpha[: state.sites])
+    sums = np.empty(members.size)
+    _row_products(gram.rows, gram.row_of[members], state.alpha, state.sites, sums)
+    state.slack[members] = state.offset - 1.0 + 2.0 * sums
 
 
 def _worst_violator(state: State) -> int:

@@ -138,14 +138,14 @@ def polish(reference: Reference, keys: Matrix, *, cap: float, sigma: float) -> R
     singular are left as the backend chose them. A wrong guess of the active set is repaired one key at a
     time: the first margin key to meet a wall stays there, then the worst offender against the optimality
     conditions joins the margin. A candidate counts only if it lies inside the box and its KKT residual is
-    no larger; the best one is returned.
+    no larger than the reference's, or below 10⁻¹⁵; the best candidate is returned.
     """
     started = time.perf_counter()
     sites = _collapse(keys, cap, sigma)
     weights = np.zeros(len(sites.copies))
     np.add.at(weights, sites.rows, reference.coefficients)
     margin, bound = sites.partition(weights / sites.copies)
-    best = reference
+    best, least = reference, max(reference.worst, ROUNDING)
     for _ in range(REPAIRS):
         weights = np.where(bound, sites.caps, np.where(margin, weights, 0.0))
         target = _solve_margin(sites, weights, margin)
@@ -159,7 +159,8 @@ def polish(reference: Reference, keys: Matrix, *, cap: float, sigma: float) -> R
             continue
         weights = target
         offset, worst = _judge(sites, weights)
-        if worst <= best.worst:
+        if worst <= least:
+            least = worst
             coefficients = np.where(bound, cap, weights / sites.copies)[sites.rows]
             seconds = reference.seconds + time.perf_counter() - started
             best = replace(
@@ -170,7 +171,7 @@ def polish(reference: Reference, keys: Matrix, *, cap: float, sigma: float) -> R
                 seconds=seconds,
                 polished=True,
             )
-        joining = _offender(sites, weights, offset, margin, bound)
+        joining = _offender(sites, weights, margin, bound)
         if joining is None:
             break
         margin[joining], bound[joining] = True, False
@@ -196,15 +197,18 @@ def _judge(sites: _Sites, weights: Vector) -> tuple[float, float]:
     return offset, check_terms(share, t, offset, cap=sites.cap, counts=sites.copies).worst
 
 
-def _offender(sites: _Sites, weights: Vector, offset: float, margin: Mask, bound: Mask) -> int | None:
-    """Pick the site to free next: the worst stationarity error, or any that can carry the missing mass."""
-    excess = 1.0 - 2.0 * (sites.gram @ weights) - offset
-    missing = 1.0 - math.fsum(weights)
-    if not margin.any() and abs(missing) > ROUNDING:
-        # An empty margin cannot take up a mass error, so the key nearest to the margin must.
-        able = bound if missing < 0.0 else ~bound
-        nearness = np.where(able, -np.abs(excess), -np.inf)
-        return int(np.argmax(nearness))
+def _offender(sites: _Sites, weights: Vector, margin: Mask, bound: Mask) -> int | None:
+    """Pick the site to free next: the worst stationarity error, or the one to carry missing mass."""
+    t = 1.0 - 2.0 * (sites.gram @ weights)
+    if margin.any():
+        excess = t - float(t[margin].mean())
+    else:
+        excess = t - minimax_offset(t, weights / sites.copies, sites.cap)
+        missing = 1.0 - math.fsum(weights)
+        if abs(missing) > ROUNDING:
+            # An empty margin cannot take up a mass error, so the key nearest to the margin must.
+            able = bound if missing < 0.0 else ~bound
+            return int(np.argmax(np.where(able, -np.abs(excess), -np.inf)))
     violation = np.where(margin, 0.0, np.where(bound, -excess, excess))
     worst = int(np.argmax(violation))
     return worst if violation[worst] > ROUNDING else None

@@ -1,0 +1,137 @@
+"""Rebuild the vectors that ``docs/formats/`` quotes: ``PYTHONPATH=src python tests/ledger/make_vectors.py``.
+
+Everything here is deterministic: Ed25519 signatures are, and the keys are the public test keys of RFC 8032 §7.1.
+``test_vectors.py`` checks that the committed files are what this writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+from expunge.ledger.checkpoint import Checkpoint, cosign_checkpoint, sign_checkpoint
+from expunge.ledger.commitment import commit
+from expunge.ledger.encoding import encode_float
+from expunge.ledger.envelope import PAYLOAD_TYPE, sign_statement
+from expunge.ledger.hashing import leaf_hash
+from expunge.ledger.log_proof import ExtensionProof, InclusionProof
+from expunge.ledger.merkle import Frontier, HashTree
+from expunge.ledger.note import NoteAlgorithm, NoteKey
+from expunge.ledger.signing import SigningKey
+from expunge.ledger.statement import Statement, Subject
+
+FOLDER = Path(__file__).parent / "vectors"
+SEEDS = {
+    "log": "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+    "witness": "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
+}
+ORIGIN = "ledger.example/icu-7"
+WITNESS = "witness.example/w1"
+TIME = 1700000000
+SALT = bytes(range(32))
+
+LOG_KEY = SigningKey.from_seed(bytes.fromhex(SEEDS["log"]))
+WITNESS_KEY = SigningKey.from_seed(bytes.fromhex(SEEDS["witness"]))
+
+
+def sample_commitment() -> str:
+    """Commit to the entry of the commitment vector."""
+    key, value = struct.pack("<2d", 1.0, -0.5), struct.pack("<1d", 2.0)
+    return commit(SALT, "entry-1", key, value, b"a note")
+
+
+def sample_statement() -> Statement:
+    """Build the statement of the envelope vector."""
+    return Statement(
+        subjects=(Subject("icu-7", hashlib.sha256(b"state after").hexdigest()),),
+        predicate_type="https://example.org/expunge/sample/v1",
+        predicate={
+            "outcome": "decrement",
+            "removed": [sample_commitment()],
+            "residual": encode_float(2.0**-50),
+            "undefined": encode_float(float("inf")),
+            "entries": 511,
+        },
+    )
+
+
+def build() -> dict[str, dict[str, Any]]:
+    """Return the contents of every generated vector file, by file name."""
+    published = json.loads((FOLDER / "rfc6962.json").read_text())
+    entries = [bytes.fromhex(leaf) for leaf in published["leaves"]]
+    leaves = [leaf_hash(entry) for entry in entries]
+    tree = HashTree(leaves)
+    frontier = Frontier()
+    for leaf in leaves[:7]:
+        frontier, _ = frontier.append(leaf)
+
+    log_key = NoteKey(ORIGIN, LOG_KEY.public)
+    witness_key = NoteKey(WITNESS, WITNESS_KEY.public, NoteAlgorithm.COSIGNATURE_V1)
+    signed = sign_checkpoint(Checkpoint(ORIGIN, 8, tree.root()), LOG_KEY)
+    cosigned = cosign_checkpoint(signed, WITNESS, WITNESS_KEY, TIME)
+    older = sign_checkpoint(Checkpoint(ORIGIN, 6, tree.root(6)), LOG_KEY)
+    inclusion = InclusionProof(5, tree.inclusion_path(5), cosigned)
+    extension = ExtensionProof(6, tree.consistency_path(6), signed)
+
+    statement = sample_statement()
+    payload = statement.to_bytes()
+    envelope = sign_statement(statement, LOG_KEY).to_bytes()
+    message = b"DSSEv1 %d %b %d %b" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
+    return {
+        "merkle-log.json": {
+            "leaf_hashes": [leaf.hex() for leaf in leaves],
+            "frontier_of_7": frontier.to_bytes().hex(),
+            "root_of_7": tree.root(7).hex(),
+        },
+        "checkpoint.json": {
+            "log_vkey": log_key.to_text(),
+            "witness_vkey": witness_key.to_text(),
+            "time": TIME,
+            "signed": signed.to_bytes().decode(),
+            "cosigned": cosigned.to_bytes().decode(),
+            "older": older.to_bytes().decode(),
+        },
+        "log-proof.json": {
+            "entry": entries[5].hex(),
+            "inclusion": inclusion.to_bytes().decode(),
+            "extension": extension.to_bytes().decode(),
+        },
+        "envelope.json": {
+            "key_id": LOG_KEY.key_id,
+            "payload": payload.decode(),
+            "pre_authentication_encoding": message.decode(),
+            "envelope": envelope.decode(),
+            "leaf_hash": leaf_hash(envelope).hex(),
+        },
+        "commitment.json": {
+            "salt": SALT.hex(),
+            "id": "entry-1",
+            "key": struct.pack("<2d", 1.0, -0.5).hex(),
+            "value": struct.pack("<1d", 2.0).hex(),
+            "payload": b"a note".hex(),
+            "commitment": sample_commitment(),
+            "commitment_without_payload": commit(
+                SALT, "entry-1", struct.pack("<2d", 1.0, -0.5), struct.pack("<1d", 2.0)
+            ),
+        },
+        "signing-key.json": {
+            "seed": SEEDS["log"],
+            "public": LOG_KEY.public.raw.hex(),
+            "key_id": LOG_KEY.key_id,
+            "public_pem": LOG_KEY.public.to_pem().decode(),
+            "private_pem": LOG_KEY.to_pem().decode(),
+        },
+    }
+
+
+def dump(content: dict[str, Any]) -> str:
+    """Return the text of one vector file."""
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    for name, content in build().items():
+        (FOLDER / name).write_text(dump(content))
