@@ -11,8 +11,6 @@ Shares no code with the package. Exact duplicates are one site with cap mC, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,16 +59,6 @@ class Truth:
 
 class _UndecidedError(Exception):
     """The working precision does not decide the partition."""
-
-
-@contextmanager
-def _precision(bits: int) -> Iterator[None]:
-    before = ctx.prec
-    ctx.prec = bits
-    try:
-        yield
-    finally:
-        ctx.prec = before
 
 
 def exact_kernel(a: Matrix, b: Matrix, sigma: float) -> arb_mat:
@@ -246,7 +234,7 @@ def solve_exactly(keys: Matrix, *, cap: float, sigma: float, guess: Vector | Non
     sites, groups, counts = np.unique(keys + 0.0, axis=0, return_inverse=True, return_counts=True)
     bits = FIRST_BITS
     while bits <= LAST_BITS:
-        with _precision(bits):
+        with ctx.workprec(bits):
             try:
                 return _solve(sites, groups.ravel(), counts, cap, sigma, guess)
             except _UndecidedError:

@@ -33,6 +33,7 @@ from expunge.solver import path
 from expunge.solver.fit import distinct_sites, fit
 from expunge.solver.gram import GramRows
 from expunge.solver.margin import refined_inverse
+from expunge.solver.pivot import finish
 from expunge.solver.state import ABSENT, State
 from expunge.transaction import Path, Trial, transact
 from expunge.types import IndexArray, Matrix, Vector
@@ -118,6 +119,7 @@ class Memory:
         self._lock = threading.RLock()
         self._next_id = 0
         self._unwiped: list[int] = []
+        self._unsettled = False
         self.initial_size = initial_size
         self.nu = nu
         self.outcomes: Counter[str] = Counter()
@@ -426,7 +428,6 @@ class Memory:
             trial = self._solve(grown, lambda candidate: path.admit(candidate, site), counts)
         if trial.state is None:
             receipt = self._receipt("refused", (), view, view, trial.attempts, "nothing: the admission was refused", started)
-            gram.rewind(state.sites, state.active())
             raise AdmissionRefused(
                 f"the admission of {name!r} was refused: no solver reached an acceptable state",
                 receipt=receipt,
@@ -475,7 +476,6 @@ class Memory:
         trial = self._solve(state, lambda candidate: path.remove(candidate, dict(losses)), counts)
         if trial.state is None:
             receipt = self._receipt("refused", (), view, view, trial.attempts, "nothing: the deletion was refused", started)
-            state.gram.rewind(state.sites, state.active())
             raise DeletionRefused(
                 f"the deletion of {len(slots)} entries was refused: no solver reached an acceptable state",
                 receipt=receipt,
@@ -511,16 +511,18 @@ class Memory:
             return candidate
 
         gram = state.gram
-        paths = [Path("path", along_path)] if state.exact else []
+        paths = [Path("path", along_path, finish)] if state.exact else []
         paths.append(Path("cold", lambda: fit(gram, counts, state.cap)))
         return transact([*paths, *_rescues(gram, counts, state.cap)], counts)
 
     def _begin(self) -> View:
         """Start an edit from exactly what is published, whatever an interrupted one left behind."""
         view = self._view
-        self._wipe(view)
-        view.entries.rewind(view.count)
-        view.state.gram.rewind(view.state.sites, view.state.active())
+        if self._unsettled:
+            self._wipe(view)
+            view.entries.rewind(view.count)
+            view.state.gram.rewind(view.state.sites, view.state.active())
+        self._unsettled = True
         return view
 
     def _publish(self, view: View) -> None:
@@ -530,6 +532,7 @@ class Memory:
         absent = view.state.sites - view.state.present().size
         if view.count - view.size > max(COMPACT_ABOVE, view.size // 4) or absent > max(COMPACT_ABOVE, view.size // 4):
             self._view = _compacted(view)
+        self._unsettled = False
 
     def _wipe(self, view: View) -> None:
         """Overwrite the content of entries that the published view no longer counts."""

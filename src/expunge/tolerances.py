@@ -10,6 +10,7 @@ __all__ = [
     "FEASIBILITY_SLIP",
     "PARTITION_THRESHOLD",
     "PUBLISHED",
+    "REFINED",
     "SLACK_TOLERANCE",
 ]
 
@@ -25,6 +26,9 @@ PUBLISHED: Final = 1e-9
 # What the solver works towards: a slack on the wrong side by less than this is rounding, since slacks are
 # sums of about n products of numbers below one. Two orders below the 1e-12 that states are measured against.
 SLACK_TOLERANCE: Final = 1e-14
+
+# Margin slacks below this are what another solve with the same factor would leave.
+REFINED: Final = 1e-15
 
 # n·C ≥ 1 is decided up to this relative error, because C = 1/(ν n₀) is itself rounded.
 FEASIBILITY_SLIP: Final = 1e-14

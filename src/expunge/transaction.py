@@ -9,18 +9,20 @@ edit itself, so a solver that lies about the problem it solved is found out.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
-from expunge.check import StateCheck, check_terms
+from expunge.check import StateCheck
 from expunge.errors import ExpungeError
 from expunge.receipt import Attempt
-from expunge.solver.state import BOUND, MARGIN, RESERVE, State
-from expunge.tolerances import PUBLISHED
-from expunge.types import IndexArray
+from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
+from expunge.tolerances import PARTITION_THRESHOLD, PUBLISHED, REFINED
+from expunge.types import IndexArray, StatusArray, Vector
 
 __all__ = ["Path", "Trial", "check_candidate", "transact"]
 
@@ -29,10 +31,12 @@ log = logging.getLogger("expunge")
 
 @dataclass(frozen=True)
 class Path:
-    """A named way to reach the edited state. It must leave the published state alone."""
+    """A named way to reach the edited state, and to refine what it reached when the check is not yet at
+    rounding level. Neither may touch the published state."""
 
     name: str
     solve: Callable[[], State]
+    refine: Callable[[State], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -56,14 +60,80 @@ class Trial:
         return self.state is not None and len(self.attempts) > 1
 
 
+@njit(cache=True, nogil=True)
+def _judge(
+    alpha: Vector,
+    ceiling: Vector,
+    status: StatusArray,
+    multiplicity: IndexArray,
+    counts: IndexArray,
+    sums: Vector,
+    offset: float,
+    cap: float,
+    threshold: float,
+) -> tuple[float, float, float, bool]:
+    """`check.check_terms` over sites, in one pass: (mass, box, stationarity, partition agrees with α)."""
+    total, rest = -1.0, 0.0
+    box, stationarity = 0.0, 0.0
+    agrees = True
+    for site in range(counts.size):
+        a = alpha[site]
+        if counts[site] == 0:
+            if a != 0.0 or status[site] != ABSENT:
+                agrees = False
+            if a != 0.0:
+                box = np.inf
+            continue
+        # Neumaier's sum: exact to the last bit or two, whatever the order of magnitude.
+        added = total + a
+        rest += (total - added) + a if abs(total) >= abs(a) else (a - added) + total
+        total = added
+        share = a / counts[site]
+        box = max(box, -share, share - cap)
+        gap = 1.0 - 2.0 * sums[site] - offset
+        if share <= threshold:
+            term = gap
+        elif share >= cap - threshold:
+            term = -gap
+        else:
+            term = abs(gap)
+        if not term <= stationarity:
+            stationarity = term
+        if multiplicity[site] != counts[site] or status[site] != (
+            RESERVE if a == 0.0 else BOUND if a == ceiling[site] else MARGIN
+        ):
+            agrees = False
+    return abs(total + rest), box, stationarity, agrees
+
+
 def check_candidate(state: State, counts: IndexArray) -> StateCheck:
-    """Recompute a candidate's errors from kernel rows, coefficients and offset, for these site counts."""
-    present = np.flatnonzero(counts)
-    if np.any(state.alpha[: counts.size][counts == 0] != 0.0):
-        return StateCheck(np.inf, np.inf, np.inf)
-    terms = 1.0 - 2.0 * state.gram.product(state.alpha)[present]
-    shares = state.alpha[present] / counts[present]
-    return check_terms(shares, terms, state.offset, cap=state.cap, counts=counts[present].astype(np.float64))
+    """Recompute a candidate's errors from kernel rows, coefficients and offset, for these site counts.
+
+    The slacks so found replace the candidate's own. A candidate whose bookkeeping disagrees with its
+    coefficients is marked as no starting point for a path.
+    """
+    sums = state.gram.product(state.alpha)
+    mass, box, stationarity, agrees = _judge(
+        state.alpha,
+        state.ceiling,
+        state.status,
+        state.multiplicity,
+        counts,
+        sums,
+        state.offset,
+        state.cap,
+        PARTITION_THRESHOLD,
+    )
+    members = state.margin.members
+    state.exact = bool(
+        state.exact and agrees and members.size == np.count_nonzero(state.status[: counts.size] == MARGIN)
+        and (state.status[members] == MARGIN).all()
+    )
+    sums *= 2.0
+    sums += state.offset - 1.0
+    state.slack[: counts.size] = sums
+    errors = (math.inf if math.isnan(error) else float(error) for error in (mass, box, stationarity))
+    return StateCheck(*errors)
 
 
 def transact(paths: Sequence[Path], counts: IndexArray, *, tolerance: float = PUBLISHED) -> Trial:
@@ -77,10 +147,12 @@ def transact(paths: Sequence[Path], counts: IndexArray, *, tolerance: float = PU
         try:
             state = path.solve()
             check = check_candidate(state, counts).at(tolerance)
-            if check.passed and not _maintainable(state, counts):
-                state.exact = False
-        except Exception as problem:  # noqa: BLE001 — any failure of one path is the next one's cue, and recorded
-            error = f"{type(problem).__name__}: {problem}"
+            if path.refine is not None and check.worst > REFINED:
+                path.refine(state)
+                check = check_candidate(state, counts).at(tolerance)
+        except Exception as problem:
+            # Any failure of one path is the next one's cue, and is recorded.
+            check, error = None, f"{type(problem).__name__}: {problem}"
         attempts.append(Attempt(path.name, check, time.perf_counter() - started, error))
         if state is not None and check is not None and check.passed:
             if len(attempts) > 1:
@@ -88,23 +160,6 @@ def transact(paths: Sequence[Path], counts: IndexArray, *, tolerance: float = PU
             return Trial(state, tuple(attempts))
     log.warning("no path passed the check: %s", _story(attempts))
     return Trial(None, tuple(attempts))
-
-
-def _maintainable(state: State, counts: IndexArray) -> bool:
-    """Whether a later edit may follow the path from this state: partition, counts and factor agree with α."""
-    size = counts.size
-    alpha, status, ceiling = state.alpha[:size], state.status[:size], state.ceiling[:size]
-    present = counts > 0
-    margin = np.zeros(size, dtype=bool)
-    margin[state.margin.members] = True
-    return bool(
-        state.exact
-        and np.array_equal(state.multiplicity[:size], counts)
-        and np.array_equal((alpha == 0.0) & present, status == RESERVE)
-        and np.array_equal((alpha == ceiling) & present, status == BOUND)
-        and np.array_equal(margin, status == MARGIN)
-        and state.margin.members.size == np.count_nonzero(margin)
-    )
 
 
 def _story(attempts: Sequence[Attempt]) -> str:

@@ -1,7 +1,7 @@
 """Rebuild the vectors that ``docs/formats/`` quotes: ``PYTHONPATH=src python tests/ledger/make_vectors.py``.
 
-Everything here is deterministic: Ed25519 signatures are, and the keys are the public test keys of RFC 8032 §7.1.
-``test_vectors.py`` checks that the committed files are what this writes.
+Everything here is deterministic: Ed25519 signatures are, and the keys are the public test keys of RFC 8032
+§7.1. ``test_vectors.py`` checks that the committed files are what this writes.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def build() -> dict[str, dict[str, Any]]:
             "public": LOG_KEY.public.raw.hex(),
             "key_id": LOG_KEY.key_id,
             "public_pem": LOG_KEY.public.to_pem().decode(),
-            "private_pem": LOG_KEY.to_pem().decode(),
+            "private_pem_sha256": hashlib.sha256(LOG_KEY.to_pem()).hexdigest(),
         },
     }
 

@@ -189,16 +189,18 @@ def _read(path: Path, *, private: bool) -> bytes:
         raise SigningKeyMissing(f"there is no key file at {path}") from None
     except (OSError, ValueError) as error:
         raise SigningKeyUnreadable(f"cannot read {path}: {_reason(error)}") from None
-    with open(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise SigningKeyUnreadable(f"{path} is not an ordinary file")
         if private:
             _check_private(path, status)
-        try:
+        with open(descriptor, "rb", closefd=False) as file:
             data = file.read(_MAX_KEY_FILE + 1)
-        except OSError as error:
-            raise SigningKeyUnreadable(f"cannot read {path}: {_reason(error)}") from None
+    except OSError as error:
+        raise SigningKeyUnreadable(f"cannot read {path}: {_reason(error)}") from None
+    finally:
+        os.close(descriptor)
     if len(data) > _MAX_KEY_FILE:
         raise SigningKeyMalformed(f"{path} is too large to be a key")
     return data

@@ -10,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from expunge.solver.gram import GramRows
-from expunge.solver.pivot import dependence_floor, enter, finish, saturate, saturated
+from expunge.solver.margin import pivot_floor
+from expunge.solver.pivot import enter, finish, saturate, saturated
 from expunge.solver.state import BOUND, MARGIN, RESERVE, State
+from expunge.tolerances import SLACK_TOLERANCE
 from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = ["distinct_sites", "fit"]
@@ -93,7 +95,7 @@ def _adopt(state: State, guess: Vector) -> None:
     state.offset = -float(state.slack[free].mean())
     state.slack[: state.sites] += state.offset
     factored = state.margin.refresh(free, state.gram.block(free, free))
-    if not factored or state.margin.smallest_pivot() <= dependence_floor(float(ceiling[free].min())):
+    if not factored or state.margin.smallest_pivot() <= pivot_floor(ceiling[free].min(), SLACK_TOLERANCE):
         state.margin = type(state.margin)()
         for site in free.tolist():
             enter(state, site)

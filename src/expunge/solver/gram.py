@@ -11,11 +11,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+from numba import njit
 
 from expunge.kernel import kernel_block
 from expunge.types import IndexArray, Matrix, Vector
 
-__all__ = ["GramRows"]
+__all__ = ["GramRows", "add_weighted_rows"]
+
+# Products with more entries than this go to the threaded library; below, its start-up costs more.
+THREADED = 1_000_000
+
+
+@njit(cache=True, nogil=True)
+def add_weighted_rows(rows: Matrix, picked: IndexArray, weights: Vector, columns: int, out: Vector) -> None:
+    """out[j] += Σ_k weights[k] · rows[picked[k], j]."""
+    k = 0
+    while k + 4 <= picked.size:
+        a, b, c, d = rows[picked[k]], rows[picked[k + 1]], rows[picked[k + 2]], rows[picked[k + 3]]
+        wa, wb, wc, wd = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+        for j in range(columns):
+            out[j] += (wa * a[j] + wb * b[j]) + (wc * c[j] + wd * d[j])
+        k += 4
+    while k < picked.size:
+        a, wa = rows[picked[k]], weights[k]
+        for j in range(columns):
+            out[j] += wa * a[j]
+        k += 1
 
 
 class GramRows:
@@ -98,7 +119,11 @@ class GramRows:
     def product(self, coefficients: Vector) -> Vector:
         """Kα at every site, from the rows alone; `coefficients` is indexed by site."""
         weights = coefficients[self.site_of[: self.count]]
-        return np.asarray(weights @ self.rows[: self.count, : self.sites])
+        if self.count * self.sites > THREADED:
+            return np.asarray(weights @ self.rows[: self.count, : self.sites])
+        out = np.zeros(self.sites)
+        add_weighted_rows(self.rows, np.arange(self.count), weights, self.sites, out)
+        return out
 
     def block(self, rows: IndexArray, columns: IndexArray) -> Matrix:
         """κ between sites that have rows and any sites."""

@@ -18,62 +18,97 @@ from numba import njit
 
 from expunge.types import IndexArray, Matrix, Vector
 
-__all__ = ["MarginFactor", "refined_inverse", "solve_factored"]
+__all__ = [
+    "MarginFactor",
+    "append_row",
+    "forward",
+    "pivot_floor",
+    "refined_inverse",
+    "remove_row",
+    "solve_halfway",
+]
+
+_EPS = float(np.finfo(np.float64).eps)
 
 _REORDER = {"reassoc", "nsz", "contract"}
 
 
+@njit(cache=True, nogil=True)
+def pivot_floor(ceiling: float, slack_tolerance: float) -> float:
+    """Pivot at or below which a key counts as dependent on the margin.
+
+    Freeing a key that violates by v moves it v/(2·pivot). When that exceeds its ceiling for every v above the
+    slack tolerance, a bound always comes first, and trading places with a member loses nothing.
+    """
+    return min(max(slack_tolerance / (4.0 * ceiling), 16.0 * _EPS), 1e-10)
+
+
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _solve_transposed(factor: Matrix, size: int, b: Vector) -> None:
+def forward(factor: Matrix, size: int, b: Vector) -> None:
     """b ← U⁻ᵀ b."""
     for i in range(size):
-        x = b[i] / factor[i, i]
+        row = factor[i]
+        x = b[i] / row[i]
         b[i] = x
         for j in range(i + 1, size):
-            b[j] -= x * factor[i, j]
+            b[j] -= x * row[j]
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _solve_upper(factor: Matrix, size: int, b: Vector) -> None:
+def backward(factor: Matrix, size: int, b: Vector) -> None:
     """b ← U⁻¹ b."""
     for i in range(size - 1, -1, -1):
+        row = factor[i]
         total = b[i]
         for j in range(i + 1, size):
-            total -= factor[i, j] * b[j]
-        b[i] = total / factor[i, i]
+            total -= row[j] * b[j]
+        b[i] = total / row[i]
 
 
-@njit(cache=True, nogil=True)
-def solve_factored(factor: Matrix, unit: Vector, unit_total: float, x: Vector, mass: float) -> float:
-    """x ← solution of K x + (y/2)·1 = x, Σx = mass; return y. `unit` is (K + 11ᵀ)⁻¹1.
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def solve_halfway(factor: Matrix, size: int, half: Matrix, mass: float, x: Vector) -> float:
+    """x ← solution of K x + (y/2)·1 = r, Σx = mass; return y. half = (U⁻ᵀr, U⁻ᵀ1) as two rows.
 
-    Uses K x = (K + 11ᵀ)x − mass·1, so that only the factor is needed.
+    With u = (K + 11ᵀ)⁻¹1 the solution is (K + 11ᵀ)⁻¹r − η u, where 1ᵀ(K + 11ᵀ)⁻¹r and 1ᵀu are inner products
+    of the halves: one triangular solve is left.
     """
-    _solve_transposed(factor, x.size, x)
-    _solve_upper(factor, x.size, x)
-    eta = (x.sum() - mass) / unit_total
-    for i in range(x.size):
-        x[i] -= eta * unit[i]
+    mixed, total = 0.0, 0.0
+    for i in range(size):
+        mixed += half[0, i] * half[1, i]
+        total += half[1, i] * half[1, i]
+    eta = (mixed - mass) / total
+    for i in range(size):
+        x[i] = half[0, i] - eta * half[1, i]
+    backward(factor, size, x)
     return 2.0 * (eta + mass)
 
 
 @njit(cache=True, nogil=True)
-def _append(factor: Matrix, size: int, column: Vector, diagonal: float, floor: float) -> float:
-    """Border U with a column of the matrix; return its pivot, and write nothing if that is below `floor`."""
-    _solve_transposed(factor, size, column)
-    pivot = diagonal
+def append_row(factor: Matrix, size: int, column: Vector, floor: float, half: Matrix, right: float) -> float:
+    """Border U by a kernel column and `half` by its new right-hand side; return the pivot.
+
+    Nothing is written if the pivot is at or below `floor`. `column` is overwritten.
+    """
+    for i in range(size):
+        column[i] += 1.0
+    forward(factor, size, column)
+    pivot, first, second = 2.0, right, 1.0
     for i in range(size):
         pivot -= column[i] * column[i]
+        first -= column[i] * half[0, i]
+        second -= column[i] * half[1, i]
     if pivot > floor:
+        root = np.sqrt(pivot)
         for i in range(size):
             factor[i, size] = column[i]
-        factor[size, size] = np.sqrt(pivot)
+        factor[size, size] = root
+        half[0, size], half[1, size] = first / root, second / root
     return pivot
 
 
 @njit(cache=True, nogil=True)
-def _remove(factor: Matrix, size: int, position: int) -> None:
-    """Drop a row and column of UᵀU: shift, then rotate the subdiagonal away."""
+def remove_row(factor: Matrix, size: int, position: int, half: Matrix) -> None:
+    """Drop a row and column of UᵀU: shift, then rotate the subdiagonal away, and `half` along with it."""
     for i in range(size):
         for j in range(max(position, i - 1), size - 1):
             factor[i, j] = factor[i, j + 1]
@@ -86,6 +121,10 @@ def _remove(factor: Matrix, size: int, position: int) -> None:
             upper, lower = factor[i, j], factor[i + 1, j]
             factor[i, j] = cosine * upper + sine * lower
             factor[i + 1, j] = cosine * lower - sine * upper
+        for k in range(2):
+            upper, lower = half[k, i], half[k, i + 1]
+            half[k, i] = cosine * upper + sine * lower
+            half[k, i + 1] = cosine * lower - sine * upper
 
 
 class MarginFactor:
@@ -95,8 +134,6 @@ class MarginFactor:
         self.size = 0
         self._members: IndexArray = np.empty(capacity, dtype=np.int64)
         self._factor: Matrix = np.empty((capacity, capacity))
-        self._unit: Vector | None = None
-        self._unit_total = 0.0
 
     @property
     def members(self) -> IndexArray:
@@ -109,7 +146,6 @@ class MarginFactor:
         size = twin.size = self.size
         twin._members[:size] = self._members[:size]
         twin._factor[:size, :size] = self._factor[:size, :size]
-        twin._unit, twin._unit_total = self._unit, self._unit_total
         return twin
 
     def enter(self, site: int, column: Vector, floor: float) -> float:
@@ -118,20 +154,19 @@ class MarginFactor:
         Nothing changes when the pivot is at or below `floor`: the key is dependent on the margin.
         """
         self._reserve(self.size + 1)
-        pivot = float(_append(self._factor, self.size, column + 1.0, 2.0, floor))
+        half = np.zeros((2, self.size + 1))
+        pivot = float(append_row(self._factor, self.size, column.copy(), floor, half, 0.0))
         if pivot > floor:
             self._members[self.size] = site
             self.size += 1
-            self._unit = None
         return pivot
 
     def leave(self, position: int) -> int:
         """Remove the member at a position; return its site."""
         site = int(self._members[position])
-        _remove(self._factor, self.size, position)
+        remove_row(self._factor, self.size, position, np.zeros((2, self.size)))
         self._members[position : self.size - 1] = self._members[position + 1 : self.size]
         self.size -= 1
-        self._unit = None
         return site
 
     def position(self, site: int) -> int:
@@ -147,20 +182,19 @@ class MarginFactor:
         """U, in the leading block of a larger array."""
         return self._factor
 
-    def unit(self) -> tuple[Vector, float]:
-        """u = (K_SS + 11ᵀ)⁻¹1 and its sum."""
-        if self._unit is None:
-            unit = np.ones(self.size)
-            _solve_transposed(self._factor, self.size, unit)
-            _solve_upper(self._factor, self.size, unit)
-            self._unit, self._unit_total = unit, float(unit.sum())
-        return self._unit, self._unit_total
+    @property
+    def buffer(self) -> IndexArray:
+        """Members, in the leading part of a larger array."""
+        return self._members
 
     def solve(self, right: Vector, mass: float) -> tuple[Vector, float]:
         """Solve K x + (y/2)·1 = right, Σx = mass; return (x, y)."""
-        unit, total = self.unit()
-        x = right.copy()
-        return x, float(solve_factored(self._factor, unit, total, x, mass))
+        half = np.ones((2, self.size))
+        half[0] = right
+        forward(self._factor, self.size, half[0])
+        forward(self._factor, self.size, half[1])
+        x = np.empty(self.size)
+        return x, float(solve_halfway(self._factor, self.size, half, mass, x))
 
     def refresh(self, members: IndexArray, gram: Matrix) -> bool:
         """Factor afresh from K_SS; False, and nothing changed, if it is not numerically definite."""
@@ -174,7 +208,6 @@ class MarginFactor:
         self._members[:size] = members
         self._factor[:size, :size] = factor
         self.size = size
-        self._unit = None
         return True
 
     def smallest_pivot(self) -> float:
@@ -182,28 +215,9 @@ class MarginFactor:
         return float(np.min(np.diagonal(self._factor)[: self.size] ** 2, initial=np.inf))
 
     def drift(self, gram: Matrix) -> float:
-        """Largest entry of K_SS u + (1ᵀu)·1 − 1 for u = (K_SS + 11ᵀ)⁻¹1, relative to |u|: how far the factor
-        has moved from the Gram entries that it stands for."""
-        if self.size == 0:
-            return 0.0
-        unit, total = self.unit()
-        residual = gram @ unit + (total - 1.0)
-        return float(np.abs(residual).max() / (1.0 + np.abs(unit).sum()))
-
-    def inverse(self) -> Matrix:
-        """M⁻¹, (s+1, s+1), offset first then members, straight from the factor."""
-        size = self.size
-        if size == 0:
-            return np.zeros((1, 1))
-        core = scipy.linalg.cho_solve((self._factor[:size, :size], False), np.eye(size), check_finite=False)
-        core = 0.5 * (core + core.T)
-        unit = core.sum(axis=0)
-        total = unit.sum()
-        inverse = np.empty((size + 1, size + 1))
-        inverse[0, 1:] = inverse[1:, 0] = unit / total
-        inverse[0, 0] = 2.0 - 2.0 / total
-        inverse[1:, 1:] = 0.5 * (core - np.outer(unit, unit) / total)
-        return inverse
+        """Largest entry of UᵀU − (K_SS + 11ᵀ): how far the factor is from the Gram entries it stands for."""
+        upper = np.triu(self._factor[: self.size, : self.size])
+        return float(np.abs(upper.T @ upper - (gram + 1.0)).max(initial=0.0))
 
     def _reserve(self, needed: int) -> None:
         capacity = self._factor.shape[0]

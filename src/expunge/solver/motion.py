@@ -17,35 +17,64 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from expunge.solver.margin import solve_factored
-from expunge.solver.state import BOUND, RESERVE, State
+from expunge.solver.gram import add_weighted_rows
+from expunge.solver.margin import append_row, forward, pivot_floor, remove_row, solve_halfway
+from expunge.solver.state import BOUND, MARGIN, RESERVE, State
+from expunge.tolerances import SLACK_TOLERANCE
 from expunge.types import IndexArray, Matrix, StatusArray, Vector
 
-__all__ = ["Motion", "apply_motion", "move", "slack_rates", "tied_members"]
+__all__ = [
+    "ARRIVED",
+    "ENTERING",
+    "STRANDED",
+    "TIED",
+    "Motion",
+    "apply_motion",
+    "follow",
+    "move",
+    "slack_rates",
+    "tied_members",
+]
 
 _EPS = float(np.finfo(np.float64).eps)
 
 # Keys closer than this to their event are at it; slacks are of order one, coefficients relative to their cap.
 TIE = 8.0 * _EPS
 
-_RESERVE, _BOUND = RESERVE, BOUND
+_RESERVE, _MARGIN, _BOUND = RESERVE, MARGIN, BOUND
 
 
 @njit(cache=True, nogil=True)
-def _weighted_rows(rows: Matrix, picked: IndexArray, weights: Vector, columns: int, out: Vector) -> None:
-    """out[j] += Σ_k weights[k] · rows[picked[k], j]."""
-    k = 0
-    while k + 4 <= picked.size:
-        a, b, c, d = rows[picked[k]], rows[picked[k + 1]], rows[picked[k + 2]], rows[picked[k + 3]]
-        wa, wb, wc, wd = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
-        for j in range(columns):
-            out[j] += (wa * a[j] + wb * b[j]) + (wc * c[j] + wd * d[j])
-        k += 4
-    while k < picked.size:
-        a, wa = rows[picked[k]], weights[k]
-        for j in range(columns):
-            out[j] += wa * a[j]
-        k += 1
+def _at_bound(alpha: float, ceiling: float) -> bool:
+    return min(alpha, ceiling - alpha) <= TIE * ceiling
+
+
+@njit(cache=True, nogil=True)
+def _pull(rows: Matrix, row_of: IndexArray, driven: IndexArray, driven_rates: Vector, site: int) -> float:
+    """Right-hand side −K_sD α̇_D at one site."""
+    total = 0.0
+    for k in range(driven.size):
+        total -= driven_rates[k] * rows[row_of[driven[k]], site]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _halves(
+    rows: Matrix,
+    row_of: IndexArray,
+    factor: Matrix,
+    members: IndexArray,
+    size: int,
+    driven: IndexArray,
+    driven_rates: Vector,
+) -> Matrix:
+    """(U⁻ᵀr, U⁻ᵀ1) for r = −K_SD α̇_D. Kept up to date through events, they spare half of each solve."""
+    half = np.ones((2, factor.shape[0]))
+    for i in range(size):
+        half[0, i] = _pull(rows, row_of, driven, driven_rates, members[i])
+    forward(factor, size, half[0])
+    forward(factor, size, half[1])
+    return half
 
 
 @njit(cache=True, nogil=True)
@@ -53,9 +82,8 @@ def _direction(
     rows: Matrix,
     row_of: IndexArray,
     factor: Matrix,
-    unit: Vector,
-    unit_total: float,
     members: IndexArray,
+    half: Matrix,
     driven: IndexArray,
     driven_rates: Vector,
     sites: int,
@@ -63,17 +91,10 @@ def _direction(
     rates: Vector,
 ) -> tuple[float, float, float]:
     """Fill the rates of members and slacks; return the offset's rate and the two noise floors."""
-    pull = np.zeros(members.size)
-    for k in range(driven.size):
-        row = rows[row_of[driven[k]]]
-        for i in range(members.size):
-            pull[i] -= driven_rates[k] * row[members[i]]
-    mass = -driven_rates.sum()
-    offset_rate = solve_factored(factor, unit, unit_total, pull, mass)
-    member_rates[:] = pull
-    rates[:] = 0.0
-    _weighted_rows(rows, row_of[members], member_rates, sites, rates)
-    _weighted_rows(rows, row_of[driven], driven_rates, sites, rates)
+    offset_rate = solve_halfway(factor, members.size, half, -driven_rates.sum(), member_rates)
+    rates[:sites] = 0.0
+    add_weighted_rows(rows, row_of[members], member_rates, sites, rates)
+    add_weighted_rows(rows, row_of[driven], driven_rates, sites, rates)
     for i in range(sites):
         rates[i] = offset_rate + 2.0 * rates[i]
     largest, length = 0.0, 0.0
@@ -98,7 +119,10 @@ def _events(
     member_floor: float,
     slack_floor: float,
 ) -> tuple[int, float, int]:
-    """(Steepest violator among the sites at zero slack or −1, step to the first event, its site or −1)."""
+    """(Steepest violator among the sites at zero slack or −1, step to the first event, its site or −1).
+
+    A member at its bound that moves outward is an event at step zero.
+    """
     violator, steepest = -1, slack_floor
     step, first = np.inf, -1
     for k in range(members.size):
@@ -143,20 +167,139 @@ class Motion:
     site: int  # that meets it, or −1
 
 
+# How `follow` returns: at the end, or at something that is not an ordinary event.
+ARRIVED, TIED, STRANDED, ENTERING = range(4)
+
+
+@njit(cache=True, nogil=True)
+def _follow(
+    rows: Matrix,
+    row_of: IndexArray,
+    factor: Matrix,
+    members: IndexArray,
+    size: int,
+    alpha: Vector,
+    ceiling: Vector,
+    slack: Vector,
+    status: StatusArray,
+    sites: int,
+    driven: IndexArray,
+    driven_rates: Vector,
+    remaining: float,
+    rounding: float,
+    until_free: bool,
+    slack_tolerance: float,
+) -> tuple[int, int, int, float, float, int]:
+    """Run through ordinary events; (why it stopped, site, margin size, remaining, offset's move, pivots)."""
+    half = _halves(rows, row_of, factor, members, size, driven, driven_rates)
+    member_rates = np.empty(members.size)
+    rates = np.empty(sites)
+    moved, pivots = 0.0, 0
+    while remaining > rounding and not (until_free and slack[driven[0]] >= 0.0):
+        if size == 0:
+            return STRANDED, -1, size, remaining, moved, pivots
+        inside = members[:size]
+        offset_rate, member_floor, slack_floor = _direction(
+            rows, row_of, factor, inside, half, driven, driven_rates, sites, member_rates, rates
+        )
+        violator, step, site = _events(
+            alpha, ceiling, slack, status, inside, member_rates, rates, sites, member_floor, slack_floor
+        )
+        if violator >= 0:
+            return TIED, violator, size, remaining, moved, pivots
+        if site >= 0 and status[site] == _MARGIN and _at_bound(alpha[site], ceiling[site]):
+            return TIED, site, size, remaining, moved, pivots
+        limit = remaining
+        if until_free and rates[driven[0]] > 0.0:
+            limit = min(limit, -slack[driven[0]] / rates[driven[0]])
+        if step >= limit:
+            step, site = limit, -1
+        for k in range(size):
+            alpha[members[k]] += step * member_rates[k]
+        for k in range(driven.size):
+            alpha[driven[k]] += step * driven_rates[k]
+        moved += step * offset_rate
+        for i in range(sites):
+            slack[i] += step * rates[i]
+        remaining -= step
+        if site < 0:
+            break
+        pivots += 1
+        if status[site] == _MARGIN:
+            position = 0
+            while members[position] != site:
+                position += 1
+            falling = member_rates[position] < 0.0
+            remove_row(factor, size, position, half)
+            for k in range(position, size - 1):
+                members[k] = members[k + 1]
+            size -= 1
+            status[site] = _RESERVE if falling else _BOUND
+            alpha[site] = 0.0 if falling else ceiling[site]
+        else:
+            slack[site] = 0.0
+            if row_of[site] < 0 or size == factor.shape[0]:
+                return ENTERING, site, size, remaining, moved, pivots
+            column = np.empty(size)
+            row = rows[row_of[site]]
+            for k in range(size):
+                column[k] = row[members[k]]
+            floor = pivot_floor(ceiling[site], slack_tolerance)
+            right = _pull(rows, row_of, driven, driven_rates, site)
+            if append_row(factor, size, column, floor, half, right) <= floor:
+                return ENTERING, site, size, remaining, moved, pivots
+            members[size] = site
+            size += 1
+            status[site] = _MARGIN
+    return ARRIVED, -1, size, remaining, moved, pivots
+
+
+def follow(
+    state: State, driven: IndexArray, rates: Vector, remaining: float, rounding: float, until_free: bool
+) -> tuple[int, int, float]:
+    """Move until the end or until something out of the ordinary: (why, site, what remains of the way).
+
+    TIED: several keys are at their event and some would violate at once. STRANDED: the margin is empty.
+    ENTERING: the site is at zero slack and wants in, but needs its row, more room, or is dependent.
+    """
+    margin, gram = state.margin, state.gram
+    why, site, size, remaining, moved, pivots = _follow(
+        gram.rows,
+        gram.row_of,
+        margin.factor,
+        margin.buffer,
+        margin.size,
+        state.alpha,
+        state.ceiling,
+        state.slack,
+        state.status,
+        state.sites,
+        driven,
+        rates,
+        remaining,
+        rounding,
+        until_free,
+        SLACK_TOLERANCE,
+    )
+    margin.size = size
+    state.offset += moved
+    state.pivots += pivots
+    return why, site, remaining
+
+
 def move(state: State, driven: IndexArray, driven_rates: Vector) -> Motion:
     """Direction of the margin, offset and slacks. On entry the margin is not empty and driven sites have rows."""
     margin, gram = state.margin, state.gram
     members = margin.members
-    unit, unit_total = margin.unit()
+    half = _halves(gram.rows, gram.row_of, margin.factor, members, members.size, driven, driven_rates)
     member_rates = np.empty(members.size)
     rates = np.empty(state.sites)
     offset_rate, member_floor, slack_floor = _direction(
         gram.rows,
         gram.row_of,
         margin.factor,
-        unit,
-        unit_total,
         members,
+        half,
         driven,
         driven_rates,
         state.sites,
@@ -184,7 +327,7 @@ def slack_rates(state: State, member_rates: Vector, offset_rate: float) -> Vecto
     """ġ at every site when the margin alone moves, (sites,)."""
     rates = np.zeros(state.sites)
     gram = state.gram
-    _weighted_rows(gram.rows, gram.row_of[state.margin.members], member_rates, state.sites, rates)
+    add_weighted_rows(gram.rows, gram.row_of[state.margin.members], member_rates, state.sites, rates)
     rates *= 2.0
     rates += offset_rate
     return rates

@@ -2,7 +2,7 @@
 
 `drive` moves the coefficients of some sites to prescribed targets in one coupled motion while every other key
 keeps its KKT condition; several deletions are one path, so their order cannot matter. Each event changes the
-membership of one key. `finish` then holds the result to slacks recomputed from the kernel rows.
+membership of one key. What rounding has left over is for `pivot.finish`, when the check asks for it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from expunge.errors import SolveError
-from expunge.solver.motion import Motion, apply_motion, move, tied_members
-from expunge.solver.pivot import enter, finish, leave, next_free, saturate, saturated, shift_offset
+from expunge.solver.motion import ARRIVED, ENTERING, Motion, apply_motion, follow, move, tied_members
+from expunge.solver.pivot import enter, leave, next_free, saturate, saturated, shift_offset
 from expunge.solver.state import ABSENT, BOUND, DRIVEN, MARGIN, RESERVE, State
 from expunge.types import IndexArray, Vector
 
@@ -36,36 +36,44 @@ def drive(state: State, driven: IndexArray, targets: Vector, *, until_free: bool
         state.status[site] = DRIVEN
     state.gram.require(driven)
     rates = targets - state.alpha[driven]
-    length = float(np.abs(rates).sum())
+    rounding = ROUNDING / float(np.abs(rates).sum())
     remaining = 1.0
     budget = 200 + 20 * state.sites
-    while remaining * length > ROUNDING:
-        if until_free and state.slack[driven[0]] >= 0.0:
-            return
-        try:
-            resolved = resolve_ties(state, driven, rates, until_free)
-        except TiesUnresolvedError:
-            if not until_free:
-                leap(state, driven, targets)
-            return
-        if resolved is None:
-            return
-        step, site = resolved.step, resolved.site
-        limit = remaining
-        slope = float(resolved.slack_rates[driven[0]])
-        if until_free and slope > 0.0:
-            limit = min(limit, -float(state.slack[driven[0]]) / slope)
-        if step >= limit:
-            step, site = limit, -1
-        apply_motion(state, resolved, step)
-        remaining -= step
-        if site < 0:
+    while True:
+        why, site, remaining = follow(state, driven, rates, remaining, rounding, until_free)
+        if why == ARRIVED:
             break
-        cross(state, resolved, site)
+        if why == ENTERING:
+            enter(state, site)
+        else:
+            try:
+                motion = resolve_ties(state, driven, rates, until_free)
+            except TiesUnresolvedError:
+                if not until_free:
+                    leap(state, driven, targets)
+                return
+            if motion is None:
+                return
+            remaining = _step(state, motion, remaining, until_free)
         if state.pivots > budget:
             raise SolveError(f"the path met more than {budget} events")
-    if not until_free or remaining * length <= ROUNDING:
+    if remaining <= rounding:
         state.alpha[driven] = targets
+
+
+def _step(state: State, motion: Motion, remaining: float, until_free: bool) -> float:
+    """Take one step along a direction whose ties are resolved; return what remains of the way."""
+    step, site = motion.step, motion.site
+    limit = remaining
+    first = motion.driven[0]
+    if until_free and motion.slack_rates[first] > 0.0:
+        limit = min(limit, -float(state.slack[first]) / float(motion.slack_rates[first]))
+    if step >= limit:
+        step, site = limit, -1
+    apply_motion(state, motion, step)
+    if site >= 0:
+        cross(state, motion, site)
+    return remaining - step
 
 
 def leap(state: State, driven: IndexArray, targets: Vector) -> None:
@@ -171,7 +179,7 @@ def _first_to_turn(state: State, motion: Motion, inward: dict[int, float]) -> in
 def admit(state: State, site: int) -> None:
     """Let a site use its ceiling, after it was added or gained an entry: α rises until its slack is zero.
 
-    On entry the slacks are current and the state satisfies KKT for the ceilings before; on exit for now.
+    On entry the slacks are current and the state satisfies KKT for the ceilings before; on exit for those now.
     """
     status = int(state.status[site])
     if status == MARGIN or (status == RESERVE and state.slack[site] >= 0.0):
@@ -185,11 +193,10 @@ def admit(state: State, site: int) -> None:
         state.status[site] = RESERVE
     else:
         enter(state, site)
-    finish(state)
 
 
 def remove(state: State, losses: dict[int, int]) -> None:
-    """Take entries away from sites: {site: how many}. One coupled path, then `finish`.
+    """Take entries away from sites: {site: how many}, in one coupled path.
 
     A site that still has room for its coefficient keeps it; the others are driven to their new ceiling.
     """
@@ -211,5 +218,3 @@ def remove(state: State, losses: dict[int, int]) -> None:
             state.status[site] = BOUND
         elif state.status[site] == MARGIN and state.alpha[site] == state.ceiling[site]:
             leave(state, state.margin.position(site), BOUND)
-    if over.size:
-        finish(state)

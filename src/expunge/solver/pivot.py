@@ -9,27 +9,20 @@ the two, always judging by slacks recomputed from the kernel rows.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from expunge.errors import SolveError
-from expunge.solver.margin import MarginFactor
+from expunge.solver.margin import MarginFactor, pivot_floor
 from expunge.solver.motion import apply_motion, move, slack_rates
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
-from expunge.tolerances import FEASIBILITY_SLIP, SLACK_TOLERANCE
-from expunge.types import IndexArray, Matrix, Vector
+from expunge.tolerances import FEASIBILITY_SLIP, REFINED, SLACK_TOLERANCE
+from expunge.types import Vector
 
-__all__ = ["dependence_floor", "enter", "finish", "leave", "next_free", "saturate", "saturated", "settle", "shift_offset"]
+__all__ = ["enter", "finish", "leave", "next_free", "saturate", "saturated", "settle", "shift_offset"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
-
-def dependence_floor(ceiling: float) -> float:
-    """Pivot at or below which a key counts as dependent on the margin.
-
-    Freeing a key that violates by v moves it v/(2·pivot). When that exceeds its ceiling for every v above the
-    slack tolerance, a bound always comes first and trading places loses nothing.
-    """
-    return min(max(SLACK_TOLERANCE / (4.0 * ceiling), 16.0 * _EPS), 1e-10)
+# Mass error that another solve would not improve on.
+MASS_ROUNDING = 4.0 * _EPS
 
 
 def saturated(state: State) -> bool:
@@ -80,7 +73,7 @@ def enter(state: State, site: int) -> None:
     On exit the site is in the margin or at a bound; the box still holds.
     """
     state.gram.require(np.array([site]))
-    floor = dependence_floor(float(state.ceiling[site]))
+    floor = float(pivot_floor(state.ceiling[site], SLACK_TOLERANCE))
     while True:
         column = state.gram.block(np.array([site]), state.margin.members)[0]
         pivot = state.margin.enter(site, column, floor)
@@ -136,7 +129,7 @@ def settle(state: State, *, track: bool = True) -> None:
     while True:
         missing = state.mass_error()
         if state.margin.size == 0:
-            if abs(missing) <= 4.0 * _EPS:
+            if abs(missing) <= MASS_ROUNDING:
                 return
             site = next_free(state, gaining=missing > 0.0)
             if site < 0:
@@ -155,23 +148,6 @@ def settle(state: State, *, track: bool = True) -> None:
         if position < 0:
             return
         leave(state, position, status)
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz", "contract"})
-def _row_products(rows: Matrix, picked: IndexArray, alpha: Vector, sites: int, out: Vector) -> None:
-    for k in range(picked.size):
-        row = rows[picked[k]]
-        total = 0.0
-        for j in range(sites):
-            total += row[j] * alpha[j]
-        out[k] = total
-
-
-def _recompute_margin_slacks(state: State) -> None:
-    gram, members = state.gram, state.margin.members
-    sums = np.empty(members.size)
-    _row_products(gram.rows, gram.row_of[members], state.alpha, state.sites, sums)
-    state.slack[members] = state.offset - 1.0 + 2.0 * sums
 
 
 def _worst_violator(state: State) -> int:
@@ -207,22 +183,21 @@ def finish(state: State, *, budget: int | None = None) -> None:
     On entry coefficients are in the box, exact on RESERVE and BOUND, and active sites have rows.
     """
     budget = budget if budget is not None else 200 + 20 * state.sites
-    best = np.inf
-    stalled = 0
-    while True:
-        _recompute_margin_slacks(state)
-        settle(state, track=False)
+    for attempt in range(50):
         _drop_degenerate_members(state)
         state.recompute_slacks()
-        if state.margin.size == 0:
+        if state.margin.size == 0 and abs(state.mass_error()) <= MASS_ROUNDING:
             _place_offset(state)
         site = _worst_violator(state)
-        if site < 0:
-            residual = float(np.abs(state.slack[state.margin.members]).max(initial=0.0))
-            if residual <= SLACK_TOLERANCE or stalled > 4:
+        residual = float(np.abs(state.slack[state.margin.members]).max(initial=0.0))
+        if site < 0 and residual <= REFINED and abs(state.mass_error()) <= MASS_ROUNDING:
+            return
+        if site < 0 and attempt > 3:
+            # Refinement has stopped helping: the factor has drifted, or this is what rounding allows.
+            members = state.margin.members.copy()
+            if attempt > 6 or not state.margin.refresh(members, state.gram.block(members, members)):
                 return
-            stalled += 1
-            continue
+        settle(state, track=site >= 0)
         while site >= 0:
             enter(state, site)
             settle(state)
@@ -232,3 +207,4 @@ def finish(state: State, *, budget: int | None = None) -> None:
                     f"the active set did not settle within {budget} pivots; the keys may be too close "
                     "together for this width"
                 )
+    raise SolveError("slacks recomputed after the pivots kept changing sign; the keys are too close together")

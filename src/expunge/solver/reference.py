@@ -10,11 +10,12 @@ both sides speak of the same Gram matrix. Guarantees:
 - a backend that does not report success raises :class:`SolveError`.
 
 ``min αᵀKα − 1ᵀα`` over ``Σα = 1, 0 ≤ α ≤ C``: the linear term is the constant −1 on the feasible set, so the
-backends are given the quadratic alone, which measurably lowers the residual of all four.
+backends are given the quadratic alone, which leaves them fewer digits to cancel.
 
 Each backend is asked for its tightest tolerance first and for a looser one only when it reports failure.
-Their proximal and regularising terms, which by default stall near-singular problems at 1e-7 … 1e-11, are
-set near rounding level: they bias the iterates, not the optimum.
+Their proximal and regularising terms, which at the default settings stop them at 1e-7 … 1e-11 on
+near-duplicates, are lowered, or (DAQP) iterated until they vanish: they slow the iteration and leave the
+optimum where it is.
 """
 
 from __future__ import annotations
@@ -135,10 +136,11 @@ def polish(reference: Reference, keys: Matrix, *, cap: float, sigma: float) -> R
 
     Reserve and bound keys are put at 0 and C, and the margin system is solved by refinement on residuals
     in extended precision, starting from the backend's coefficients; directions that rounding makes
-    singular are left as the backend chose them. A wrong guess of the active set is repaired one key at a
-    time: the first margin key to meet a wall stays there, then the worst offender against the optimality
-    conditions joins the margin. A candidate counts only if it lies inside the box and its KKT residual is
-    no larger than the reference's, or below 10⁻¹⁵; the best candidate is returned.
+    singular stay as the backend chose them unless the residual points along them. A wrong guess of the
+    active set is repaired one key at a time: the first margin key to meet a wall stays there, then the
+    worst offender against the optimality conditions joins the margin. A candidate counts only if it lies
+    inside the box and its KKT residual is no larger than the reference's, or than 10⁻¹⁵; the best candidate
+    is returned.
     """
     started = time.perf_counter()
     sites = _collapse(keys, cap, sigma)
@@ -208,7 +210,7 @@ def _offender(sites: _Sites, weights: Vector, margin: Mask, bound: Mask) -> int 
         if abs(missing) > ROUNDING:
             # An empty margin cannot take up a mass error, so the key nearest to the margin must.
             able = bound if missing < 0.0 else ~bound
-            return int(np.argmax(np.where(able, -np.abs(excess), -np.inf)))
+            return int(np.argmax(np.where(able, -np.abs(excess), -np.inf))) if able.any() else None
     violation = np.where(margin, 0.0, np.where(bound, -excess, excess))
     worst = int(np.argmax(violation))
     return worst if violation[worst] > ROUNDING else None

@@ -1,0 +1,215 @@
+"""Edits beside the refit that a user could call instead: ratios measured in one run (protocol P4's data).
+
+X = 1.5·N(0, 1), d = 6, ν = 0.4, σ = 2, seed n·100000 + trial; garbage collection off; the two sides take turns in
+going first. A deletion is the whole call: copy, path, independent check, digest, receipt. The peer is LIBSVM
+from the keys (`OneClassSVM`, RBF, tol 1e−8) on the remaining keys. `make bench` prints the table, writes
+benchmarks/results/edits.json and draws benchmarks/results/edits.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from machine import describe
+from sklearn.svm import OneClassSVM
+
+from expunge import Memory
+from expunge.errors import SolveError
+from expunge.solver.reference import solve_reference
+
+RESULTS = Path(__file__).parent / "results"
+NU, SIGMA, DIMENSION = 0.4, 2.0, 6
+SIZES = {120: 30, 256: 30, 512: 30, 1024: 20, 2048: 20, 4096: 10, 8192: 10}
+# Dense interior-point and active-set solves grow as n³; beyond these sizes one takes minutes.
+LARGEST = {"daqp": 512, "piqp": 2048, "clarabel": 512}
+
+
+def timed(act: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = act()
+    return time.perf_counter() - start, result
+
+
+def libsvm(keys: np.ndarray[Any, Any], cap: float) -> OneClassSVM:
+    nu = 1.0 / (cap * keys.shape[0])
+    return OneClassSVM(kernel="rbf", gamma=1.0 / SIGMA**2, nu=nu, tol=1e-8).fit(keys)
+
+
+def libsvm_residual(model: OneClassSVM, memory: Memory) -> float:
+    """Stationarity of LIBSVM's coefficients at their own best offset, in our units."""
+    from expunge.check import stationarity_terms
+    from expunge.solver.reference import minimax_offset
+
+    coefficients = np.zeros(len(memory))
+    coefficients[model.support_] = model.dual_coef_.ravel() * memory.cap
+    terms = stationarity_terms(memory.keys, coefficients, SIGMA)
+    offset = minimax_offset(terms, coefficients, memory.cap)
+    from expunge.check import check_terms
+
+    return check_terms(coefficients, terms, offset, cap=memory.cap).worst
+
+
+def one_size(size: int, trials: int) -> dict[str, Any]:
+    times: dict[str, list[float]] = {}
+    ours_residual, peer_residual = 0.0, []
+
+    def note(name: str, seconds: float) -> None:
+        times.setdefault(name, []).append(seconds)
+
+    for trial in range(trials + 1):  # the first is a warm-up
+        rng = np.random.default_rng(size * 100_000 + trial)
+        keys = 1.5 * rng.standard_normal((size, DIMENSION))
+        values = np.zeros((size, 1))
+        fit = lambda keys=keys, values=values: Memory.fit(keys, values, sigma=SIGMA, nu=NU)  # noqa: E731
+        cold = lambda keys=keys: libsvm(keys, 1.0 / (NU * size))  # noqa: E731
+        sides = [("fit", fit), ("libsvm fit", cold)]
+        results = {}
+        for name, act in sides if trial % 2 else sides[::-1]:
+            seconds, results[name] = timed(act)
+            if trial:
+                note(name, seconds)
+        memory = results["fit"]
+        ours_residual = max(ours_residual, memory.check().worst)
+        peer_residual.append(libsvm_residual(results["libsvm fit"], memory))
+        active, reserve = np.flatnonzero(memory.coefficients), memory.partition.reserve
+        for kind, rows in (("active", active), ("reserve", reserve)):
+            row = int(rng.choice(rows))
+            rest = np.delete(memory.keys, np.flatnonzero(np.array(memory.ids) == str(row)), axis=0)
+            cap = memory.cap
+            sides = [
+                (f"delete {kind}", lambda row=row: memory.delete(str(row))),
+                (f"libsvm refit {kind}", lambda rest=rest, cap=cap: libsvm(rest, cap)),
+            ]
+            for name, act in sides if trial % 2 else sides[::-1]:
+                seconds, result = timed(act)
+                if trial:
+                    note(name, seconds)
+                if name.startswith("delete") and result.outcome not in ("decrement", "certified_zero"):
+                    raise SystemExit(f"n={size}, trial {trial}: {result.outcome}; no speed is reported on a failure")
+            if kind == "active":
+                ours_residual = max(ours_residual, memory.check().worst)
+        inside = memory.keys[memory.partition.reserve[:8]].mean(axis=0)
+        while memory.solution.slack(inside[None])[0] < 0.0:
+            inside = inside + 0.1 * rng.standard_normal(DIMENSION)
+        seconds, _ = timed(lambda inside=inside: memory.admit(inside, np.zeros(1)))
+        if trial:
+            note("admit reserve", seconds)
+    for backend, largest in LARGEST.items():
+        if size <= largest:
+            for trial in range(3):
+                keys = 1.5 * np.random.default_rng(size * 100_000 + trial).standard_normal((size, DIMENSION))
+                try:
+                    answer = solve_reference(keys, cap=1.0 / (NU * size), sigma=SIGMA, backend=backend)
+                    note(backend, answer.seconds)
+                except SolveError:
+                    note(f"{backend} failed", 1.0)
+    return {
+        "n": size,
+        "trials": trials,
+        "margin": int(memory.partition.margin.size),
+        "bound": int(memory.partition.bound.size),
+        "median_ms": {name: 1e3 * median(values) for name, values in times.items()},
+        "spread_ms": {
+            name: [1e3 * float(q) for q in np.percentile(values, [10, 90])] for name, values in times.items()
+        },
+        "median_ratio": {
+            kind: median(
+                peer / ours
+                for peer, ours in zip(times[f"libsvm refit {kind}"], times[f"delete {kind}"], strict=True)
+            )
+            for kind in ("active", "reserve")
+        }
+        | {
+            "admit reserve": median(
+                peer / ours
+                for peer, ours in zip(times["libsvm refit reserve"], times["admit reserve"], strict=True)
+            ),
+            "cold fit": median(
+                peer / ours for peer, ours in zip(times["libsvm fit"], times["fit"], strict=True)
+            ),
+        },
+        "worst_residual": ours_residual,
+        "libsvm_residual": median(peer_residual),
+    }
+
+
+def exponent(rows: list[dict[str, Any]], name: str) -> float:
+    sizes = np.log([row["n"] for row in rows if row["n"] >= 512])
+    times = np.log([row["median_ms"][name] for row in rows if row["n"] >= 512])
+    return float(np.polyfit(sizes, times, 1)[0]) if sizes.size > 1 else float("nan")
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6.2, 4.2), layout="constrained")
+    series = {
+        "libsvm refit active": ("LIBSVM refit from the keys", "#8c8c8c", "s", "--"),
+        "fit": ("cold fit", "#c46a1b", "^", "-"),
+        "delete active": ("delete an active entry, checked", "#1b5e9c", "o", "-"),
+        "delete reserve": ("delete a reserve entry, checked", "#4d9de0", "o", ":"),
+        "admit reserve": ("admit an entry that stays reserve", "#3a8f5c", "v", "-"),
+    }
+    for name, (label, colour, marker, line) in series.items():
+        sizes = [row["n"] for row in rows]
+        times = [row["median_ms"][name] for row in rows]
+        slope = exponent(rows, name)
+        text = f"{label}  (n^{slope:.2f})" if np.isfinite(slope) else label
+        axes.loglog(sizes, times, line, marker=marker, color=colour, label=text, markersize=4)
+    axes.set_xlabel("entries n")
+    axes.set_ylabel("median time, ms")
+    axes.set_xticks([row["n"] for row in rows], [str(row["n"]) for row in rows])
+    axes.minorticks_off()
+    axes.grid(alpha=0.25, linewidth=0.5)
+    axes.legend(frameon=False, fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=160)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small sizes and few trials")
+    parser.add_argument("--out", type=Path, default=RESULTS / "edits.json")
+    chosen = parser.parse_args()
+    sizes = {120: 5, 512: 5} if chosen.quick else SIZES
+    gc.disable()
+    rows = []
+    print(
+        f"{'n':>5} {'margin':>6} {'delete active':>14} {'reserve':>9} {'admit res.':>10} {'fit':>9} {'LIBSVM':>9}"
+        f"   ratio to LIBSVM: {'active':>7} {'reserve':>7} {'admit':>7} {'fit':>5}   residual ours / LIBSVM"
+    )
+    for size, trials in sizes.items():
+        row = one_size(size, trials)
+        rows.append(row)
+        ms, ratio = row["median_ms"], row["median_ratio"]
+        print(
+            f"{size:>5} {row['margin']:>6} {ms['delete active']:>11.3f} ms {ms['delete reserve']:>6.3f} ms "
+            f"{ms['admit reserve']:>7.3f} ms {ms['fit']:>6.1f} ms {ms['libsvm refit active']:>6.1f} ms"
+            f"                    {ratio['active']:>6.0f}x {ratio['reserve']:>6.0f}x {ratio['admit reserve']:>6.0f}x "
+            f"{ratio['cold fit']:>4.2f}x   {row['worst_residual']:.1e} / {row['libsvm_residual']:.1e}",
+            flush=True,
+        )
+        for backend in LARGEST:
+            if backend in ms:
+                print(f"      {backend} cold solve {ms[backend]:.1f} ms: {ms[backend] / ms['delete active']:.0f}x a deletion")
+    grown = {name: exponent(rows, name) for name in ("delete active", "fit", "libsvm refit active", "admit reserve")}
+    print("fitted exponent of n, from 512 up: " + ", ".join(f"{name} {slope:.2f}" for name, slope in grown.items()))
+    chosen.out.parent.mkdir(parents=True, exist_ok=True)
+    chosen.out.write_text(json.dumps({"machine": describe(), "exponents": grown, "rows": rows}, indent=1) + "\n")
+    draw(rows, chosen.out.with_suffix(".png"))
+    print(f"wrote {chosen.out} and {chosen.out.with_suffix('.png').name}")
+
+
+if __name__ == "__main__":
+    main()
