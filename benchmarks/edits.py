@@ -93,7 +93,9 @@ def one_size(size: int, trials: int) -> dict[str, Any]:
                 if trial:
                     note(name, seconds)
                 if name.startswith("delete") and result.outcome not in ("decrement", "certified_zero"):
-                    raise SystemExit(f"n={size}, trial {trial}: {result.outcome}; no speed is reported on a failure")
+                    raise SystemExit(
+                        f"n={size}, trial {trial}: {result.outcome}; no speed is reported on a failure"
+                    )
             if kind == "active":
                 ours_residual = max(ours_residual, memory.check().worst)
         inside = memory.keys[memory.partition.reserve[:8]].mean(axis=0)
@@ -178,7 +180,9 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes and few trials")
     parser.add_argument("--out", type=Path, default=RESULTS / "edits.json")
     chosen = parser.parse_args()
@@ -202,11 +206,21 @@ def main() -> None:
         )
         for backend in LARGEST:
             if backend in ms:
-                print(f"      {backend} cold solve {ms[backend]:.1f} ms: {ms[backend] / ms['delete active']:.0f}x a deletion")
-    grown = {name: exponent(rows, name) for name in ("delete active", "fit", "libsvm refit active", "admit reserve")}
-    print("fitted exponent of n, from 512 up: " + ", ".join(f"{name} {slope:.2f}" for name, slope in grown.items()))
+                print(
+                    f"      {backend} cold solve {ms[backend]:.1f} ms: {ms[backend] / ms['delete active']:.0f}x a deletion"
+                )
+    grown = {
+        name: exponent(rows, name)
+        for name in ("delete active", "fit", "libsvm refit active", "admit reserve")
+    }
+    print(
+        "fitted exponent of n, from 512 up: "
+        + ", ".join(f"{name} {slope:.2f}" for name, slope in grown.items())
+    )
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    chosen.out.write_text(json.dumps({"machine": describe(), "exponents": grown, "rows": rows}, indent=1) + "\n")
+    chosen.out.write_text(
+        json.dumps({"machine": describe(), "exponents": grown, "rows": rows}, indent=1) + "\n"
+    )
     draw(rows, chosen.out.with_suffix(".png"))
     print(f"wrote {chosen.out} and {chosen.out.with_suffix('.png').name}")
 

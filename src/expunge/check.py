@@ -45,7 +45,7 @@ class StateCheck:
 
 
 def stationarity_terms(keys: Matrix, coefficients: Vector, sigma: float) -> Vector:
-    """t = 1 − 2Kα at every key, from the keys, in blocks: (n, d), (n,) → (n,)."""
+    """T = 1 − 2Kα at every key, from the keys, in blocks: (n, d), (n,) → (n,)."""
     active = np.flatnonzero(coefficients)
     sums = np.zeros(keys.shape[0])
     block = max(1, 4_000_000 // max(1, keys.shape[0]))

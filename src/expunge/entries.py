@@ -141,6 +141,25 @@ class Entries:
                 del column[count:]
             self.count = count
 
+    def compacted(self, slots: IndexArray, sites: IndexArray) -> Entries:
+        """Copy with these slots alone, in order, at these sites."""
+        size = slots.size
+        copy = Entries(self.values.shape[1], size + size // 4)
+        kept = slots.tolist()
+        copy.ids = [self.ids[slot] for slot in kept]
+        copy.subjects = [self.subjects[slot] for slot in kept]
+        copy.payloads = [self.payloads[slot] for slot in kept]
+        copy.salts = [self.salts[slot] for slot in kept]
+        copy.values[:size] = self.values[slots]
+        copy.commitments[:size] = self.commitments[slots]
+        copy.site[:size] = sites
+        copy.slot_of = {name: slot for slot, name in enumerate(copy.ids) if name is not None}
+        for slot, subject in enumerate(copy.subjects):
+            if subject is not None:
+                copy.slots_of.setdefault(subject, set()).add(slot)
+        copy.count = size
+        return copy
+
     def _grow(self) -> None:
         for name in ("values", "commitments", "site"):
             old = getattr(self, name)

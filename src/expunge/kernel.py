@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from expunge.types import Matrix, Vector
+from expunge.types import Matrix
 
 __all__ = ["kernel_block", "squared_distances"]
 

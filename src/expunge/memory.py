@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any
@@ -23,10 +23,10 @@ import numpy.typing as npt
 from expunge.check import StateCheck, check_state
 from expunge.commitment import state_digest
 from expunge.entries import Entries, check_id, check_subject, decode_payload, encode_payload
-from expunge.errors import AdmissionRefused, DeletionRefused, InputError, Refused, SolveError
+from expunge.errors import AdmissionRefused, DeletionRefused, InputError, SolveError
 from expunge.kernel import squared_distances
 from expunge.partition import Partition
-from expunge.problem import Problem, as_points, cap_from, fewest_keys
+from expunge.problem import Problem, as_points, fewest_keys
 from expunge.receipt import Attempt, Outcome, Receipt
 from expunge.solution import Solution
 from expunge.solver import path
@@ -120,6 +120,8 @@ class Memory:
         self._next_id = 0
         self._unwiped: list[int] = []
         self._unsettled = False
+        # The factor of the version before, whose memory the next candidate reuses.
+        self._spare = view.state.margin.copy()
         self.initial_size = initial_size
         self.nu = nu
         self.outcomes: Counter[str] = Counter()
@@ -149,9 +151,12 @@ class Memory:
         owners = _subjects(subjects, size)
         extras = _payloads(payloads, size)
         first, site_of = distinct_sites(problem.keys)
-        gram = GramRows(problem.keys[first], problem.sigma)
+        gram = GramRows(problem.keys[first], problem.sigma, capacity=first.size + max(16, first.size // 8))
         counts = np.bincount(site_of, minlength=first.size)
-        trial = transact([Path("cold", lambda: fit(gram, counts, problem.cap)), *_rescues(gram, counts, problem.cap)], counts)
+        trial = transact(
+            [Path("cold", lambda: fit(gram, counts, problem.cap)), *_rescues(gram, counts, problem.cap)],
+            counts,
+        )
         if trial.state is None:
             raise SolveError(f"no solver reached an acceptable state: {trial.attempts!r}")
         gram.retain(trial.state.active())
@@ -176,6 +181,7 @@ class Memory:
         )
         memory = cls(view, initial_size=size, nu=None if nu is None else float(nu))
         memory._next_id = size
+        view.digest  # noqa: B018 — computed now rather than within the first edit
         if trial.rescued:
             memory.outcomes["rescued"] += 1
         return memory
@@ -364,9 +370,7 @@ class Memory:
                 raise InputError(f"id {name!r} is taken: delete it first, or admit under another id")
             return self._admit(view, name, point[0], content, owner, extra, started)
 
-    def delete(
-        self, ids: str | Iterable[str] | None = None, *, subject: str | None = None
-    ) -> Receipt:
+    def delete(self, ids: str | Iterable[str] | None = None, *, subject: str | None = None) -> Receipt:
         """Remove entries by id, by several ids, or by subject, in one transaction.
 
         Raises DeletionRefused, with nothing changed, when too few entries would remain for the cap or no path
@@ -410,7 +414,7 @@ class Memory:
         untouched = False
         if known >= 0:
             site = known
-            grown = state.copy()
+            grown = replace(state, multiplicity=state.multiplicity.copy(), ceiling=state.ceiling.copy())
             grown.set_multiplicity(site, int(state.multiplicity[site]) + 1)
         else:
             column = gram.column_for(key)
@@ -427,7 +431,9 @@ class Memory:
         else:
             trial = self._solve(grown, lambda candidate: path.admit(candidate, site), counts)
         if trial.state is None:
-            receipt = self._receipt("refused", (), view, view, trial.attempts, "nothing: the admission was refused", started)
+            receipt = self._receipt(
+                "refused", (), view, view, trial.attempts, "nothing: the admission was refused", started
+            )
             raise AdmissionRefused(
                 f"the admission of {name!r} was refused: no solver reached an acceptable state",
                 receipt=receipt,
@@ -466,7 +472,9 @@ class Memory:
                 f"least {fewest_keys(state.cap)}: {self.deletable} more can be deleted; to go further, rebuild "
                 "at a larger cap, which is a different reference"
             )
-            receipt = self._receipt("refused", (), view, view, (), "nothing: the deletion was refused", started)
+            receipt = self._receipt(
+                "refused", (), view, view, (), "nothing: the deletion was refused", started
+            )
             raise DeletionRefused(reason, receipt=receipt, measured=left * state.cap, allowed=1.0)
         losses = Counter(view.entries.site[slots].tolist())
         counts = state.multiplicity[: state.sites].copy()
@@ -475,7 +483,9 @@ class Memory:
         zero = all(state.alpha[site] == 0.0 for site in losses)
         trial = self._solve(state, lambda candidate: path.remove(candidate, dict(losses)), counts)
         if trial.state is None:
-            receipt = self._receipt("refused", (), view, view, trial.attempts, "nothing: the deletion was refused", started)
+            receipt = self._receipt(
+                "refused", (), view, view, trial.attempts, "nothing: the deletion was refused", started
+            )
             raise DeletionRefused(
                 f"the deletion of {len(slots)} entries was refused: no solver reached an acceptable state",
                 receipt=receipt,
@@ -506,7 +516,7 @@ class Memory:
 
     def _solve(self, state: State, update: Callable[[State], None], counts: IndexArray) -> Trial:
         def along_path() -> State:
-            candidate = state.copy()
+            candidate = state.copy(self._spare)
             update(candidate)
             return candidate
 
@@ -526,11 +536,13 @@ class Memory:
         return view
 
     def _publish(self, view: View) -> None:
-        self._view = view
+        before, self._view = self._view, view
+        if view.state.margin is not before.state.margin:
+            self._spare = before.state.margin
         self._wipe(view)
         view.state.gram.retain(view.state.active())
-        absent = view.state.sites - view.state.present().size
-        if view.count - view.size > max(COMPACT_ABOVE, view.size // 4) or absent > max(COMPACT_ABOVE, view.size // 4):
+        # Every absent site once held an entry whose slot is still there, so counting slots is enough.
+        if view.count - view.size > max(COMPACT_ABOVE, view.size // 4):
             self._view = _compacted(view)
         self._unsettled = False
 
@@ -574,7 +586,9 @@ class Memory:
             raise InputError("delete takes ids, or subject=..., and exactly one of them")
         if subject is not None:
             owner = check_subject(subject)
-            slots = sorted(s for s in view.entries.slots_of.get(owner or "", set()) if s < view.count and view.alive[s])
+            slots = sorted(
+                s for s in view.entries.slots_of.get(owner or "", set()) if s < view.count and view.alive[s]
+            )
             if not slots:
                 raise InputError(f"no entry belongs to subject {subject!r}; nothing was deleted")
             return slots
@@ -644,17 +658,7 @@ def _compacted(view: View) -> View:
     fresh.margin = state.margin.copy()
     fresh.margin.renumber(renumbered)
     old = view.entries
-    entries = Entries(old.values.shape[1], view.size + view.size // 4)
-    for slot, site in zip(view.slots.tolist(), renumbered[view.sites].tolist(), strict=True):
-        entries.append(
-            old.ids[slot] or "",
-            gram.keys[site],
-            old.values[slot],
-            site,
-            subject=old.subjects[slot],
-            payload=old.payloads[slot],
-            salt=old.salts[slot],
-        )
+    entries = old.compacted(view.slots, renumbered[view.sites])
     alive = np.ones(entries.site.size, dtype=bool)
     keys = {gram.keys[site].tobytes(): site for site in range(kept.size)}
     return View(fresh, entries, view.size, alive, view.size, view.check, keys)

@@ -52,7 +52,9 @@ def cap_from(count: int, *, nu: Any = None, cap: Any = None) -> float:
     else:
         value = _number(cap, "cap")
     if not CAP_FLOOR <= value <= 1.0:
-        raise InputError(f"cap must lie between {CAP_FLOOR:g} and 1, not {value!r}: it limits one key's share of a unit mass")
+        raise InputError(
+            f"cap must lie between {CAP_FLOOR:g} and 1, not {value!r}: it limits one key's share of a unit mass"
+        )
     needed = fewest_keys(value)
     if count < needed:
         raise InputError(

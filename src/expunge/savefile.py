@@ -78,7 +78,9 @@ def load(path: Path) -> Memory:
     except FileNotFoundError:
         raise StoreError(f"there is no file {path}") from None
     except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, ValueError, RuntimeError) as problem:
-        raise StoreError(f"{path} is not a complete memory file ({problem}); restore it from a copy") from None
+        raise StoreError(
+            f"{path} is not a complete memory file ({problem}); restore it from a copy"
+        ) from None
     header = _header(contents.pop(_HEADER, b""), path)
     arrays = _arrays(contents, header, path)
     try:
@@ -172,7 +174,11 @@ def _rebuild(arrays: dict[str, AnyArray], header: dict[str, Any]) -> Memory:
     site, ends, salts = arrays["site"], arrays["payload_end"], arrays["salt"]
     if not (size == len(subjects) == site.size == ends.size == arrays["values"].shape[0]):
         raise InputError("columns differ in length")
-    if salts.size != SALT_BYTES * size or arrays["alpha"].shape != (sites,) or arrays["status"].shape != (sites,):
+    if (
+        salts.size != SALT_BYTES * size
+        or arrays["alpha"].shape != (sites,)
+        or arrays["status"].shape != (sites,)
+    ):
         raise InputError("columns differ in length")
     counts = np.bincount(site, minlength=sites)
     gram = GramRows(arrays["keys"], float.fromhex(header["sigma"]))

@@ -32,7 +32,8 @@ log = logging.getLogger("expunge")
 @dataclass(frozen=True)
 class Path:
     """A named way to reach the edited state, and to refine what it reached when the check is not yet at
-    rounding level. Neither may touch the published state."""
+    rounding level. Neither may touch the published state.
+    """
 
     name: str
     solve: Callable[[], State]
@@ -66,6 +67,7 @@ def _judge(
     ceiling: Vector,
     status: StatusArray,
     multiplicity: IndexArray,
+    members: IndexArray,
     counts: IndexArray,
     sums: Vector,
     offset: float,
@@ -76,6 +78,7 @@ def _judge(
     total, rest = -1.0, 0.0
     box, stationarity = 0.0, 0.0
     agrees = True
+    margin = 0
     for site in range(counts.size):
         a = alpha[site]
         if counts[site] == 0:
@@ -103,6 +106,12 @@ def _judge(
             RESERVE if a == 0.0 else BOUND if a == ceiling[site] else MARGIN
         ):
             agrees = False
+        if status[site] == MARGIN:
+            margin += 1
+    for member in members:
+        if status[member] != MARGIN:
+            agrees = False
+    agrees = agrees and margin == members.size
     return abs(total + rest), box, stationarity, agrees
 
 
@@ -118,17 +127,14 @@ def check_candidate(state: State, counts: IndexArray) -> StateCheck:
         state.ceiling,
         state.status,
         state.multiplicity,
+        state.margin.members,
         counts,
         sums,
         state.offset,
         state.cap,
         PARTITION_THRESHOLD,
     )
-    members = state.margin.members
-    state.exact = bool(
-        state.exact and agrees and members.size == np.count_nonzero(state.status[: counts.size] == MARGIN)
-        and (state.status[members] == MARGIN).all()
-    )
+    state.exact = state.exact and agrees
     sums *= 2.0
     sums += state.offset - 1.0
     state.slack[: counts.size] = sums

@@ -23,6 +23,7 @@ from expunge.ledger.errors import (
     JsonSyntaxInvalid,
     JsonTooDeep,
     JsonTooLarge,
+    JsonTooManyValues,
 )
 
 LIMIT = 1 << 20
@@ -100,8 +101,10 @@ def test_the_sorting_example_of_rfc_8785() -> None:
         (b'{"\\udfff":1}', JsonNotCanonical),
         (b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1), JsonTooDeep),
         (b'{"a":' * (MAX_DEPTH + 1), JsonTooDeep),
-        (b"[" * 500_000, JsonTooDeep),
+        (b"[" * 100_000, JsonTooDeep),
         (b" " * (LIMIT + 1), JsonTooLarge),
+        (b"[" + b"1," * 200_000 + b"1]", JsonTooManyValues),
+        (b"[" + b"{}," * 100_000 + b"{}]", JsonTooManyValues),
     ],
 )
 def test_each_fault_has_its_name(data: bytes, error: type[CanonicalError]) -> None:
@@ -113,6 +116,13 @@ def test_each_fault_has_its_name(data: bytes, error: type[CanonicalError]) -> No
 def test_brackets_inside_strings_do_not_nest() -> None:
     value = ["[" * 100, '"' * 100, "\\" * 99 + "{"]
     assert thaw(parse_canonical(dump_canonical(value), limit=LIMIT)) == value
+
+
+def test_as_many_values_as_the_limit_are_read() -> None:
+    data = b"[" + b",".join([b"1"] * 9) + b"]"
+    parse_canonical(data, limit=LIMIT, max_values=10)
+    with pytest.raises(JsonTooManyValues):
+        parse_canonical(data, limit=LIMIT, max_values=9)
 
 
 def test_nesting_up_to_the_limit_is_read() -> None:
@@ -140,6 +150,7 @@ def deep(levels: int) -> Any:
 @pytest.mark.parametrize(
     "value",
     [
+        [0] * 200_000,
         1.0,
         {"a": [0.5]},
         2**53,

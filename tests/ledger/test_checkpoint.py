@@ -49,6 +49,7 @@ from expunge.ledger.note import NoteAlgorithm, NoteKey, SignedNote, parse_note, 
 from expunge.ledger.signing import SigningKey
 
 from .make_vectors import LOG_KEY, ORIGIN, TIME, WITNESS, WITNESS_KEY
+from .tamper import flips
 
 PUBLISHED: dict[str, Any] = json.loads(
     (Path(__file__).parent / "vectors" / "published-notes.json").read_text()
@@ -217,16 +218,13 @@ def test_one_key_under_two_names_is_one_witness() -> None:
         verify_cosignatures(twice, [WITNESS_VKEY, alias, third], 2)
 
 
-@given(st.integers(0, 72 * 8 - 1))
-def test_no_bit_of_a_cosignature_can_change(bit: int) -> None:
-    blob = bytearray(COSIGNED.signatures[1].signature)
-    blob[bit // 8] ^= 1 << bit % 8
-    altered = replace(
-        COSIGNED, signatures=(COSIGNED.signatures[0], replace(COSIGNED.signatures[1], signature=bytes(blob)))
-    )
-    error = CosignatureTimeInvalid if bit == 7 else CosignatureInvalid
-    with pytest.raises(error):
-        verify_cosignatures(altered, [WITNESS_VKEY], 1)
+def test_no_bit_of_a_cosignature_can_change() -> None:
+    log_line, line = COSIGNED.signatures
+    for bit, changed in enumerate(flips(line.signature)):
+        altered = replace(COSIGNED, signatures=(log_line, replace(line, signature=changed)))
+        # The top bit of the time puts it beyond every POSIX time.
+        with pytest.raises(CosignatureInvalid if bit else CosignatureTimeInvalid):
+            verify_cosignatures(altered, [WITNESS_VKEY], 1)
 
 
 @pytest.mark.parametrize("length", [1, 64, 71, 73])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from expunge.errors import InputError, VerificationError
 from expunge.ledger.canonical import dump_canonical
@@ -47,6 +46,7 @@ from expunge.ledger.signing import SigningKey
 from expunge.ledger.statement import MAX_PAYLOAD_BYTES
 
 from .make_vectors import LOG_KEY, WITNESS_KEY, sample_statement
+from .tamper import cuts, flips
 
 ENVELOPE = sign_statement(sample_statement(), LOG_KEY)
 DATA = ENVELOPE.to_bytes()
@@ -60,30 +60,24 @@ def test_round_trip() -> None:
     assert sign_statement(sample_statement(), LOG_KEY) == ENVELOPE
 
 
-@given(st.integers(0, len(DATA) * 8 - 1))
-def test_no_bit_of_an_envelope_can_change(bit: int) -> None:
-    changed = bytearray(DATA)
-    changed[bit // 8] ^= 1 << bit % 8
-    with pytest.raises(VerificationError):
-        open_statement(bytes(changed), TRUSTED)
+def test_no_bit_of_an_envelope_can_change_or_be_missing() -> None:
+    for changed in itertools.chain(flips(DATA), cuts(DATA)):
+        with pytest.raises(VerificationError):
+            open_statement(changed, TRUSTED)
 
 
-@given(st.integers(0, len(ENVELOPE.payload) * 8 - 1))
-def test_no_bit_of_the_payload_can_change(bit: int) -> None:
-    changed = bytearray(ENVELOPE.payload)
-    changed[bit // 8] ^= 1 << bit % 8
-    with pytest.raises(EnvelopeSignatureInvalid):
-        verify_envelope(replace(ENVELOPE, payload=bytes(changed)), TRUSTED)
+def test_no_bit_of_the_payload_can_change() -> None:
+    for changed in flips(ENVELOPE.payload):
+        with pytest.raises(EnvelopeSignatureInvalid):
+            verify_envelope(replace(ENVELOPE, payload=changed), TRUSTED)
 
 
-@given(st.integers(0, 511))
-def test_no_bit_of_a_signature_can_change(bit: int) -> None:
+def test_no_bit_of_a_signature_can_change() -> None:
     entry = ENVELOPE.signatures[0]
-    changed = bytearray(entry.signature)
-    changed[bit // 8] ^= 1 << bit % 8
-    altered = replace(ENVELOPE, signatures=(replace(entry, signature=bytes(changed)),))
-    with pytest.raises(EnvelopeSignatureInvalid):
-        verify_envelope(altered, TRUSTED)
+    for changed in flips(entry.signature):
+        altered = replace(ENVELOPE, signatures=(replace(entry, signature=changed),))
+        with pytest.raises(EnvelopeSignatureInvalid):
+            verify_envelope(altered, TRUSTED)
 
 
 def entry(**fields: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from expunge.ledger.note import NoteAlgorithm, NoteKey, parse_note
 
 from .make_vectors import LOG_KEY, ORIGIN, SEEDS, TIME, WITNESS, WITNESS_KEY, sample_statement
 
+spelled: Callable[[signing.Vkey], str] = signing.Vkey.serialize
 ENTRIES = [b"entry %d" % number for number in range(700)]
 TREE = HashTree(map(leaf_hash, ENTRIES))
 
@@ -116,7 +118,7 @@ def test_they_verify_our_checkpoint_and_cosignature() -> None:
     witness_key = NoteKey(WITNESS, WITNESS_KEY.public, NoteAlgorithm.COSIGNATURE_V1)
     for key in (log_key, witness_key):
         vkey = signing.Vkey.from_string(key.to_text())
-        assert signing.Vkey.serialize(vkey) == key.to_text()
+        assert spelled(vkey) == key.to_text()
         assert signing.Vkey(vkey.name, None, vkey.sig_type, vkey.pubkey).key_id == vkey.key_id
         read.verify(vkey)
     altered = tlog.Checkpoint.from_text(ours.decode().replace("\n700\n", "\n701\n"))
@@ -129,7 +131,7 @@ def test_we_verify_their_checkpoint() -> None:
     signer = signing.PlainEd25519Signer(ORIGIN, bytes.fromhex(SEEDS["log"]))
     theirs = tlog.Checkpoint.make_signed(ORIGIN, 700, TREE.root(), [signer]).serialize().encode()
     note = parse_note(theirs)
-    verify_checkpoint(note, [NoteKey.from_text(signer.vkey.serialize())], ORIGIN)
+    verify_checkpoint(note, [NoteKey.from_text(spelled(signer.vkey))], ORIGIN)
     assert parse_checkpoint(note.text) == Checkpoint(ORIGIN, 700, TREE.root())
     assert sign_checkpoint(Checkpoint(ORIGIN, 700, TREE.root()), LOG_KEY).to_bytes() == theirs
 

@@ -27,9 +27,10 @@ from expunge.ledger.errors import (
     JsonSyntaxInvalid,
     JsonTooDeep,
     JsonTooLarge,
+    JsonTooManyValues,
 )
 
-__all__ = ["MAX_DEPTH", "MAX_INTEGER", "Json", "dump_canonical", "freeze", "parse_canonical"]
+__all__ = ["MAX_DEPTH", "MAX_INTEGER", "MAX_VALUES", "Json", "dump_canonical", "freeze", "parse_canonical"]
 
 Json: TypeAlias = "bool | int | str | Sequence[Json] | Mapping[str, Json] | None"
 """What a payload may hold: no floats."""
@@ -38,6 +39,7 @@ _Plain: TypeAlias = "bool | int | str | list[_Plain] | dict[str, _Plain] | None"
 
 MAX_DEPTH = 32
 MAX_INTEGER = 2**53 - 1
+MAX_VALUES = 200_000
 
 # Possessive quantifiers and the optional closing quote keep this linear on unterminated strings.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -47,21 +49,28 @@ _BRACKET = re.compile(rb"[\[\]{}]")
 def dump_canonical(value: Json) -> bytes:
     """Return the RFC 8785 bytes of ``value``; what :func:`parse_canonical` would refuse raises InputError."""
     try:
-        return rfc8785.dumps(_plain(value, MAX_DEPTH))
+        data = rfc8785.dumps(_plain(value, MAX_DEPTH))
+        _check_shape(data, MAX_VALUES)
+    except JsonTooManyValues as error:
+        raise InputError(str(error)) from None
     # The library lets the codec's own error through for a lone surrogate in an object key.
     except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
         raise InputError(f"a text in this value is not Unicode: {error}") from None
+    return data
 
 
-def parse_canonical(data: bytes, *, limit: int) -> Json:
-    """Return the value, read-only all the way down, whose canonical form is exactly ``data``."""
+def parse_canonical(data: bytes, *, limit: int, max_values: int = MAX_VALUES) -> Json:
+    """Return the value, read-only all the way down, whose canonical form is exactly ``data``.
+
+    ``limit`` is in bytes; ``max_values`` bounds the time and memory that hostile bytes can take.
+    """
     if len(data) > limit:
         raise JsonTooLarge(f"{len(data)} bytes of JSON exceed the limit of {limit}")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise JsonNotUtf8(f"byte {error.start} is not UTF-8") from None
-    _check_depth(data)
+    _check_shape(data, max_values)
     try:
         value: _Plain = json.loads(
             text,
@@ -112,10 +121,13 @@ def _plain(value: Json, depth: int) -> _Plain:
     raise InputError(f"a payload cannot hold a {type(value).__name__}; floats travel as hex strings")
 
 
-def _check_depth(data: bytes) -> None:
-    """Refuse deep nesting before the recursive parser sees it."""
+def _check_shape(data: bytes, max_values: int) -> None:
+    """Refuse too many values and deep nesting before the recursive parser sees them."""
+    structure = _STRING.sub(b"", data)
+    if structure.count(b",") + structure.count(b"[") + structure.count(b"{") >= max_values:
+        raise JsonTooManyValues(f"more than {max_values} values")
     depth = 0
-    for bracket in _BRACKET.findall(_STRING.sub(b"", data)):
+    for bracket in _BRACKET.findall(structure):
         depth += 1 if bracket in b"[{" else -1
         if depth > MAX_DEPTH:
             raise JsonTooDeep(f"arrays and objects nest deeper than {MAX_DEPTH}")

@@ -50,6 +50,8 @@ __all__ = [
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 MAX_ENVELOPE_BYTES = 6 * 1024 * 1024
 _MAX_SIGNATURES = 16
+# An envelope has few values; a stranger who sends many should cost us nothing.
+_MAX_VALUES = 256
 _FIELDS = frozenset({"payload", "payloadType", "signatures"})
 _SIGNATURE_FIELDS = frozenset({"keyid", "sig"})
 
@@ -97,7 +99,7 @@ def sign_statement(statement: Statement, *keys: SigningKey) -> Envelope:
 
 def parse_envelope(data: bytes) -> Envelope:
     """Read an envelope without looking into its payload."""
-    document = parse_canonical(data, limit=MAX_ENVELOPE_BYTES)
+    document = parse_canonical(data, limit=MAX_ENVELOPE_BYTES, max_values=_MAX_VALUES)
     if not isinstance(document, Mapping):
         raise EnvelopeNotObject("an envelope is a JSON object")
     _check_fields(document, _FIELDS, "envelope")

@@ -27,7 +27,7 @@ used*, before anything was checked. Each check has a class of its own, so the na
     │   ├── LogProofIndexInvalid  LogProofOldSizeInvalid  LogProofHashInvalid
     │   └── LogProofTooManyHashes  LogProofUnterminated  LogProofOldSizeMismatch
     ├── CanonicalError                       docs/formats/envelope.md
-    │   ├── JsonTooLarge  JsonNotUtf8  JsonTooDeep  JsonSyntaxInvalid  JsonDuplicateKey
+    │   ├── JsonTooLarge  JsonTooManyValues  JsonNotUtf8  JsonTooDeep  JsonSyntaxInvalid  JsonDuplicateKey
     │   ├── JsonFloatForbidden  JsonIntegerOutOfRange  JsonNotCanonical
     │   └── FloatHexInvalid
     ├── EnvelopeError                        docs/formats/envelope.md
@@ -110,6 +110,7 @@ __all__ = [
     "JsonSyntaxInvalid",
     "JsonTooDeep",
     "JsonTooLarge",
+    "JsonTooManyValues",
     "LogProofError",
     "LogProofExtraInvalid",
     "LogProofHashInvalid",
@@ -364,6 +365,10 @@ class CanonicalError(VerificationError):
 
 class JsonTooLarge(CanonicalError):
     """The JSON text exceeds the size limit."""
+
+
+class JsonTooManyValues(CanonicalError):
+    """The JSON text has more values than the limit."""
 
 
 class JsonNotUtf8(CanonicalError):

@@ -43,31 +43,61 @@ def pivot_floor(ceiling: float, slack_tolerance: float) -> float:
     return min(max(slack_tolerance / (4.0 * ceiling), 16.0 * _EPS), 1e-10)
 
 
+# The triangular solves take four rows at a time: short loops over single rows would mostly wait for memory.
+
+
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def forward(factor: Matrix, size: int, b: Vector) -> None:
-    """b ← U⁻ᵀ b."""
-    for i in range(size):
-        row = factor[i]
-        x = b[i] / row[i]
-        b[i] = x
+    """B ← U⁻ᵀ b."""
+    i = 0
+    while i + 4 <= size:
+        p, q, r, s = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
+        w = b[i] / p[i]
+        x = (b[i + 1] - w * p[i + 1]) / q[i + 1]
+        y = (b[i + 2] - w * p[i + 2] - x * q[i + 2]) / r[i + 2]
+        z = (b[i + 3] - w * p[i + 3] - x * q[i + 3] - y * r[i + 3]) / s[i + 3]
+        b[i], b[i + 1], b[i + 2], b[i + 3] = w, x, y, z
+        for j in range(i + 4, size):
+            b[j] -= (w * p[j] + x * q[j]) + (y * r[j] + z * s[j])
+        i += 4
+    while i < size:
+        p = factor[i]
+        w = b[i] / p[i]
+        b[i] = w
         for j in range(i + 1, size):
-            b[j] -= x * row[j]
+            b[j] -= w * p[j]
+        i += 1
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def backward(factor: Matrix, size: int, b: Vector) -> None:
-    """b ← U⁻¹ b."""
-    for i in range(size - 1, -1, -1):
-        row = factor[i]
-        total = b[i]
+    """B ← U⁻¹ b."""
+    i = size - 1
+    while i >= 3:
+        p, q, r, s = factor[i], factor[i - 1], factor[i - 2], factor[i - 3]
+        w, x, y, z = b[i], b[i - 1], b[i - 2], b[i - 3]
         for j in range(i + 1, size):
-            total -= row[j] * b[j]
-        b[i] = total / row[i]
+            w -= p[j] * b[j]
+            x -= q[j] * b[j]
+            y -= r[j] * b[j]
+            z -= s[j] * b[j]
+        w /= p[i]
+        x = (x - q[i] * w) / q[i - 1]
+        y = (y - r[i] * w - r[i - 1] * x) / r[i - 2]
+        z = (z - s[i] * w - s[i - 1] * x - s[i - 2] * y) / s[i - 3]
+        b[i], b[i - 1], b[i - 2], b[i - 3] = w, x, y, z
+        i -= 4
+    while i >= 0:
+        p, w = factor[i], b[i]
+        for j in range(i + 1, size):
+            w -= p[j] * b[j]
+        b[i] = w / p[i]
+        i -= 1
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def solve_halfway(factor: Matrix, size: int, half: Matrix, mass: float, x: Vector) -> float:
-    """x ← solution of K x + (y/2)·1 = r, Σx = mass; return y. half = (U⁻ᵀr, U⁻ᵀ1) as two rows.
+    """X ← solution of K x + (y/2)·1 = r, Σx = mass; return y. half = (U⁻ᵀr, U⁻ᵀ1) as two rows.
 
     With u = (K + 11ᵀ)⁻¹1 the solution is (K + 11ᵀ)⁻¹r − η u, where 1ᵀ(K + 11ᵀ)⁻¹r and 1ᵀu are inner products
     of the halves: one triangular solve is left.
@@ -81,6 +111,14 @@ def solve_halfway(factor: Matrix, size: int, half: Matrix, mass: float, x: Vecto
         x[i] = half[0, i] - eta * half[1, i]
     backward(factor, size, x)
     return 2.0 * (eta + mass)
+
+
+@njit(cache=True, nogil=True)
+def copy_upper(source: Matrix, target: Matrix, size: int) -> None:
+    """Copy the leading upper triangle."""
+    for i in range(size):
+        for j in range(i, size):
+            target[i, j] = source[i, j]
 
 
 @njit(cache=True, nogil=True)
@@ -133,19 +171,21 @@ class MarginFactor:
     def __init__(self, capacity: int = 16) -> None:
         self.size = 0
         self._members: IndexArray = np.empty(capacity, dtype=np.int64)
-        self._factor: Matrix = np.empty((capacity, capacity))
+        self._factor: Matrix = np.zeros((capacity, capacity))
 
     @property
     def members(self) -> IndexArray:
         """Site numbers, in factor order."""
         return self._members[: self.size]
 
-    def copy(self) -> MarginFactor:
-        """Independent copy; costs the square of the members."""
-        twin = MarginFactor(max(16, self.size + self.size // 4 + 1))
+    def copy(self, into: MarginFactor | None = None) -> MarginFactor:
+        """Independent copy; costs the square of the members. `into` lends its memory, which is already paged in."""
+        twin = MarginFactor() if into is None else into
+        twin.size = 0
+        twin.reserve(self.size + 8)
         size = twin.size = self.size
         twin._members[:size] = self._members[:size]
-        twin._factor[:size, :size] = self._factor[:size, :size]
+        copy_upper(self._factor, twin._factor, size)
         return twin
 
     def enter(self, site: int, column: Vector, floor: float) -> float:
@@ -153,7 +193,7 @@ class MarginFactor:
 
         Nothing changes when the pivot is at or below `floor`: the key is dependent on the margin.
         """
-        self._reserve(self.size + 1)
+        self.reserve(self.size + 1)
         half = np.zeros((2, self.size + 1))
         pivot = float(append_row(self._factor, self.size, column.copy(), floor, half, 0.0))
         if pivot > floor:
@@ -204,7 +244,7 @@ class MarginFactor:
         except scipy.linalg.LinAlgError:
             return False
         self.size = 0
-        self._reserve(size)
+        self.reserve(size)
         self._members[:size] = members
         self._factor[:size, :size] = factor
         self.size = size
@@ -219,14 +259,15 @@ class MarginFactor:
         upper = np.triu(self._factor[: self.size, : self.size])
         return float(np.abs(upper.T @ upper - (gram + 1.0)).max(initial=0.0))
 
-    def _reserve(self, needed: int) -> None:
+    def reserve(self, needed: int) -> None:
+        """Make room for this many members."""
         capacity = self._factor.shape[0]
         if needed <= capacity:
             return
         capacity = max(needed, capacity + capacity // 2)
         members = np.empty(capacity, dtype=np.int64)
         members[: self.size] = self.members
-        factor = np.empty((capacity, capacity))
+        factor = np.zeros((capacity, capacity))
         factor[: self.size, : self.size] = self._factor[: self.size, : self.size]
         self._members, self._factor = members, factor
 
@@ -247,7 +288,7 @@ def _slices(matrix: Matrix, axis: int) -> list[Matrix]:
 
 
 def _extended_product(left: Matrix, right: Matrix) -> npt.NDArray[np.longdouble]:
-    """left @ right as if summed in extended precision, at the speed of a few double-precision products."""
+    """Left @ right as if summed in extended precision, at the speed of a few double-precision products."""
     total = np.zeros((left.shape[0], right.shape[1]), dtype=np.longdouble)
     for a in _slices(left, axis=1):
         for b in _slices(right, axis=0):

@@ -25,7 +25,7 @@ from expunge.types import IndexArray, Matrix, StatusArray, Vector
 
 __all__ = [
     "ARRIVED",
-    "ENTERING",
+    "DEPENDENT",
     "STRANDED",
     "TIED",
     "Motion",
@@ -168,7 +168,7 @@ class Motion:
 
 
 # How `follow` returns: at the end, or at something that is not an ordinary event.
-ARRIVED, TIED, STRANDED, ENTERING = range(4)
+ARRIVED, TIED, STRANDED, ROWLESS, DEPENDENT = range(5)
 
 
 @njit(cache=True, nogil=True)
@@ -189,13 +189,31 @@ def _follow(
     rounding: float,
     until_free: bool,
     slack_tolerance: float,
+    half: Matrix,
+    entering: int,
 ) -> tuple[int, int, int, float, float, int]:
     """Run through ordinary events; (why it stopped, site, margin size, remaining, offset's move, pivots)."""
-    half = _halves(rows, row_of, factor, members, size, driven, driven_rates)
     member_rates = np.empty(members.size)
     rates = np.empty(sites)
     moved, pivots = 0.0, 0
-    while remaining > rounding and not (until_free and slack[driven[0]] >= 0.0):
+    while entering >= 0 or (remaining > rounding and not (until_free and slack[driven[0]] >= 0.0)):
+        if entering >= 0:
+            if row_of[entering] < 0:
+                return ROWLESS, entering, size, remaining, moved, pivots
+            column = np.empty(size)
+            row = rows[row_of[entering]]
+            for k in range(size):
+                column[k] = row[members[k]]
+            floor = pivot_floor(ceiling[entering], slack_tolerance)
+            right = _pull(rows, row_of, driven, driven_rates, entering)
+            if size == factor.shape[0] or append_row(factor, size, column, floor, half, right) <= floor:
+                return DEPENDENT, entering, size, remaining, moved, pivots
+            members[size] = entering
+            size += 1
+            status[entering] = _MARGIN
+            pivots += 1
+            entering = -1
+            continue
         if size == 0:
             return STRANDED, -1, size, remaining, moved, pivots
         inside = members[:size]
@@ -224,7 +242,6 @@ def _follow(
         remaining -= step
         if site < 0:
             break
-        pivots += 1
         if status[site] == _MARGIN:
             position = 0
             while members[position] != site:
@@ -236,21 +253,10 @@ def _follow(
             size -= 1
             status[site] = _RESERVE if falling else _BOUND
             alpha[site] = 0.0 if falling else ceiling[site]
+            pivots += 1
         else:
             slack[site] = 0.0
-            if row_of[site] < 0 or size == factor.shape[0]:
-                return ENTERING, site, size, remaining, moved, pivots
-            column = np.empty(size)
-            row = rows[row_of[site]]
-            for k in range(size):
-                column[k] = row[members[k]]
-            floor = pivot_floor(ceiling[site], slack_tolerance)
-            right = _pull(rows, row_of, driven, driven_rates, site)
-            if append_row(factor, size, column, floor, half, right) <= floor:
-                return ENTERING, site, size, remaining, moved, pivots
-            members[size] = site
-            size += 1
-            status[site] = _MARGIN
+            entering = site
     return ARRIVED, -1, size, remaining, moved, pivots
 
 
@@ -260,31 +266,39 @@ def follow(
     """Move until the end or until something out of the ordinary: (why, site, what remains of the way).
 
     TIED: several keys are at their event and some would violate at once. STRANDED: the margin is empty.
-    ENTERING: the site is at zero slack and wants in, but needs its row, more room, or is dependent.
+    DEPENDENT: the site is at zero slack and wants in, but adds nothing to the span of the margin.
     """
     margin, gram = state.margin, state.gram
-    why, site, size, remaining, moved, pivots = _follow(
-        gram.rows,
-        gram.row_of,
-        margin.factor,
-        margin.buffer,
-        margin.size,
-        state.alpha,
-        state.ceiling,
-        state.slack,
-        state.status,
-        state.sites,
-        driven,
-        rates,
-        remaining,
-        rounding,
-        until_free,
-        SLACK_TOLERANCE,
-    )
-    margin.size = size
-    state.offset += moved
-    state.pivots += pivots
-    return why, site, remaining
+    margin.reserve(margin.size + 8)
+    half = _halves(gram.rows, gram.row_of, margin.factor, margin.buffer, margin.size, driven, rates)
+    entering = -1
+    while True:
+        why, site, margin.size, remaining, moved, pivots = _follow(
+            gram.rows,
+            gram.row_of,
+            margin.factor,
+            margin.buffer,
+            margin.size,
+            state.alpha,
+            state.ceiling,
+            state.slack,
+            state.status,
+            state.sites,
+            driven,
+            rates,
+            remaining,
+            rounding,
+            until_free,
+            SLACK_TOLERANCE,
+            half,
+            entering,
+        )
+        state.offset += moved
+        state.pivots += pivots
+        if why != ROWLESS:
+            return why, site, remaining
+        gram.require(np.array([site]))
+        entering = site
 
 
 def move(state: State, driven: IndexArray, driven_rates: Vector) -> Motion:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from expunge.errors import SolveError
-from expunge.solver.motion import ARRIVED, ENTERING, Motion, apply_motion, follow, move, tied_members
+from expunge.solver.motion import ARRIVED, DEPENDENT, Motion, apply_motion, follow, move, tied_members
 from expunge.solver.pivot import enter, leave, next_free, saturate, saturated, shift_offset
 from expunge.solver.state import ABSENT, BOUND, DRIVEN, MARGIN, RESERVE, State
 from expunge.types import IndexArray, Vector
@@ -43,7 +43,7 @@ def drive(state: State, driven: IndexArray, targets: Vector, *, until_free: bool
         why, site, remaining = follow(state, driven, rates, remaining, rounding, until_free)
         if why == ARRIVED:
             break
-        if why == ENTERING:
+        if why == DEPENDENT:
             enter(state, site)
         else:
             try:
@@ -82,7 +82,9 @@ def leap(state: State, driven: IndexArray, targets: Vector) -> None:
     The mass goes to the keys that want it most: least slack first, each up to its ceiling.
     """
     state.alpha[driven] = targets
-    takers = np.flatnonzero((state.status[: state.sites] == RESERVE) | (state.status[: state.sites] == MARGIN))
+    takers = np.flatnonzero(
+        (state.status[: state.sites] == RESERVE) | (state.status[: state.sites] == MARGIN)
+    )
     for site in takers[np.argsort(state.slack[takers], kind="stable")].tolist():
         missing = state.mass_error()
         if missing <= 0.0:
@@ -200,21 +202,20 @@ def remove(state: State, losses: dict[int, int]) -> None:
 
     A site that still has room for its coefficient keeps it; the others are driven to their new ceiling.
     """
-    for site, lost in losses.items():
+    over = []
+    for site, lost in sorted(losses.items()):
         state.set_multiplicity(site, int(state.multiplicity[site]) - lost)
-    touched = np.array(sorted(losses), dtype=np.int64)
-    gone = touched[(state.multiplicity[touched] == 0) & (state.status[touched] == RESERVE)]
-    state.status[gone] = ABSENT
-    over = touched[state.alpha[touched] > state.ceiling[touched]]
-    if over.size:
-        if saturated(state):
-            saturate(state)
-            return
-        drive(state, over, state.ceiling[over])
-    for site in touched.tolist():
-        if state.multiplicity[site] == 0:
+        if state.alpha[site] > state.ceiling[site]:
+            over.append(site)
+        elif state.multiplicity[site] == 0:
             state.status[site] = ABSENT
-        elif state.status[site] == DRIVEN:
-            state.status[site] = BOUND
         elif state.status[site] == MARGIN and state.alpha[site] == state.ceiling[site]:
             leave(state, state.margin.position(site), BOUND)
+    if not over:
+        return
+    if saturated(state):
+        saturate(state)
+        return
+    driven = np.array(over)
+    drive(state, driven, state.ceiling[driven])
+    state.status[driven] = np.where(state.multiplicity[driven] == 0, ABSENT, BOUND)

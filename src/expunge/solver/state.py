@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numba import njit
 
 from expunge.solver.gram import GramRows
 from expunge.solver.margin import MarginFactor
@@ -27,6 +28,16 @@ MARGIN: Final = 1
 BOUND: Final = 2
 DRIVEN: Final = 3  # its coefficient is prescribed for the time being; its slack is not held to anything
 ABSENT: Final = 4
+
+
+@njit(cache=True, nogil=True)
+def equal_shares(alpha: Vector, ceiling: Vector, multiplicity: IndexArray, sites: int, cap: float) -> Vector:
+    """α / multiplicity, without the rounding of (m·C)/m at the bound."""
+    shares = np.zeros(sites)
+    for site in range(sites):
+        if multiplicity[site] > 0:
+            shares[site] = cap if alpha[site] == ceiling[site] else alpha[site] / multiplicity[site]
+    return shares
 
 
 @dataclass(eq=False)
@@ -68,7 +79,9 @@ class State:
         )
 
     @classmethod
-    def foreign(cls, gram: GramRows, multiplicity: IndexArray, cap: float, alpha: Vector, offset: float) -> State:
+    def foreign(
+        cls, gram: GramRows, multiplicity: IndexArray, cap: float, alpha: Vector, offset: float
+    ) -> State:
         """State that holds another solver's coefficients as they are; not a starting point for a path."""
         state = cls.start(gram, multiplicity, cap)
         state.alpha[: state.sites] = alpha
@@ -82,8 +95,8 @@ class State:
         state.recompute_slacks()
         return state
 
-    def copy(self) -> State:
-        """Candidate for an edit: own arrays, shared kernel rows."""
+    def copy(self, spare: MarginFactor | None = None) -> State:
+        """Candidate for an edit: own arrays, shared kernel rows; `spare` lends its memory to the factor."""
         return replace(
             self,
             multiplicity=self.multiplicity.copy(),
@@ -91,7 +104,7 @@ class State:
             alpha=self.alpha.copy(),
             slack=self.slack.copy(),
             status=self.status.copy(),
-            margin=self.margin.copy(),
+            margin=self.margin.copy(spare),
             pivots=0,
         )
 
@@ -126,16 +139,14 @@ class State:
 
     def shares(self) -> Vector:
         """Coefficient of one entry at each site: an equal part of the site's, exactly C at the bound."""
-        counts = np.maximum(self.multiplicity[: self.sites], 1)
-        alpha = self.alpha[: self.sites]
-        return np.where(alpha == self.ceiling[: self.sites], np.where(alpha > 0.0, self.cap, 0.0), alpha / counts)
+        return equal_shares(self.alpha, self.ceiling, self.multiplicity, self.sites, self.cap)
 
     def mass_error(self) -> float:
         """1 − Σα, correctly rounded."""
         return -math.fsum([-1.0, *self.alpha[self.active()].tolist()])
 
     def recompute_slacks(self) -> None:
-        """g = ρ − 1 + 2Kα at every site, from the kernel rows, whatever was there before."""
+        """G = ρ − 1 + 2Kα at every site, from the kernel rows, whatever was there before."""
         slack = self.gram.product(self.alpha)
         slack *= 2.0
         slack += self.offset - 1.0
