@@ -13,17 +13,19 @@ import gc
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
-from machine import describe
 from sklearn.svm import OneClassSVM
 
 from expunge import Memory
+from expunge.check import check_terms, stationarity_terms
 from expunge.errors import SolveError
-from expunge.solver.reference import solve_reference
+from expunge.solver.reference import minimax_offset, solve_reference
+from machine import describe
 
 RESULTS = Path(__file__).parent / "results"
 NU, SIGMA, DIMENSION = 0.4, 2.0, 6
@@ -45,15 +47,10 @@ def libsvm(keys: np.ndarray[Any, Any], cap: float) -> OneClassSVM:
 
 def libsvm_residual(model: OneClassSVM, memory: Memory) -> float:
     """Stationarity of LIBSVM's coefficients at their own best offset, in our units."""
-    from expunge.check import stationarity_terms
-    from expunge.solver.reference import minimax_offset
-
     coefficients = np.zeros(len(memory))
     coefficients[model.support_] = model.dual_coef_.ravel() * memory.cap
     terms = stationarity_terms(memory.keys, coefficients, SIGMA)
     offset = minimax_offset(terms, coefficients, memory.cap)
-    from expunge.check import check_terms
-
     return check_terms(coefficients, terms, offset, cap=memory.cap).worst
 
 
@@ -68,40 +65,38 @@ def one_size(size: int, trials: int) -> dict[str, Any]:
         rng = np.random.default_rng(size * 100_000 + trial)
         keys = 1.5 * rng.standard_normal((size, DIMENSION))
         values = np.zeros((size, 1))
-        fit = lambda keys=keys, values=values: Memory.fit(keys, values, sigma=SIGMA, nu=NU)  # noqa: E731
-        cold = lambda keys=keys: libsvm(keys, 1.0 / (NU * size))  # noqa: E731
-        sides = [("fit", fit), ("libsvm fit", cold)]
+        sides: list[tuple[str, Callable[[], Any]]] = [
+            ("fit", partial(Memory.fit, keys, values, sigma=SIGMA, nu=NU)),
+            ("libsvm fit", partial(libsvm, keys, 1.0 / (NU * size))),
+        ]
         results = {}
         for name, act in sides if trial % 2 else sides[::-1]:
             seconds, results[name] = timed(act)
             if trial:
                 note(name, seconds)
-        memory = results["fit"]
+        memory: Memory = results["fit"]
         ours_residual = max(ours_residual, memory.check().worst)
         peer_residual.append(libsvm_residual(results["libsvm fit"], memory))
         active, reserve = np.flatnonzero(memory.coefficients), memory.partition.reserve
         for kind, rows in (("active", active), ("reserve", reserve)):
             row = int(rng.choice(rows))
             rest = np.delete(memory.keys, np.flatnonzero(np.array(memory.ids) == str(row)), axis=0)
-            cap = memory.cap
             sides = [
-                (f"delete {kind}", lambda row=row: memory.delete(str(row))),
-                (f"libsvm refit {kind}", lambda rest=rest, cap=cap: libsvm(rest, cap)),
+                (f"delete {kind}", partial(memory.delete, str(row))),
+                (f"libsvm refit {kind}", partial(libsvm, rest, memory.cap)),
             ]
             for name, act in sides if trial % 2 else sides[::-1]:
                 seconds, result = timed(act)
                 if trial:
                     note(name, seconds)
                 if name.startswith("delete") and result.outcome not in ("decrement", "certified_zero"):
-                    raise SystemExit(
-                        f"n={size}, trial {trial}: {result.outcome}; no speed is reported on a failure"
-                    )
+                    raise SystemExit(f"n={size}, trial {trial}: {result.outcome}; no speed is reported on a failure")
             if kind == "active":
                 ours_residual = max(ours_residual, memory.check().worst)
         inside = memory.keys[memory.partition.reserve[:8]].mean(axis=0)
         while memory.solution.slack(inside[None])[0] < 0.0:
             inside = inside + 0.1 * rng.standard_normal(DIMENSION)
-        seconds, _ = timed(lambda inside=inside: memory.admit(inside, np.zeros(1)))
+        seconds, _ = timed(partial(memory.admit, inside, np.zeros(1)))
         if trial:
             note("admit reserve", seconds)
     for backend, largest in LARGEST.items():
@@ -124,19 +119,15 @@ def one_size(size: int, trials: int) -> dict[str, Any]:
         },
         "median_ratio": {
             kind: median(
-                peer / ours
-                for peer, ours in zip(times[f"libsvm refit {kind}"], times[f"delete {kind}"], strict=True)
+                peer / ours for peer, ours in zip(times[f"libsvm refit {kind}"], times[f"delete {kind}"], strict=True)
             )
             for kind in ("active", "reserve")
         }
         | {
             "admit reserve": median(
-                peer / ours
-                for peer, ours in zip(times["libsvm refit reserve"], times["admit reserve"], strict=True)
+                peer / ours for peer, ours in zip(times["libsvm refit reserve"], times["admit reserve"], strict=True)
             ),
-            "cold fit": median(
-                peer / ours for peer, ours in zip(times["libsvm fit"], times["fit"], strict=True)
-            ),
+            "cold fit": median(peer / ours for peer, ours in zip(times["libsvm fit"], times["fit"], strict=True)),
         },
         "worst_residual": ours_residual,
         "libsvm_residual": median(peer_residual),
@@ -180,9 +171,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes and few trials")
     parser.add_argument("--out", type=Path, default=RESULTS / "edits.json")
     chosen = parser.parse_args()
@@ -206,21 +195,12 @@ def main() -> None:
         )
         for backend in LARGEST:
             if backend in ms:
-                print(
-                    f"      {backend} cold solve {ms[backend]:.1f} ms: {ms[backend] / ms['delete active']:.0f}x a deletion"
-                )
-    grown = {
-        name: exponent(rows, name)
-        for name in ("delete active", "fit", "libsvm refit active", "admit reserve")
-    }
-    print(
-        "fitted exponent of n, from 512 up: "
-        + ", ".join(f"{name} {slope:.2f}" for name, slope in grown.items())
-    )
+                times_slower = ms[backend] / ms["delete active"]
+                print(f"      {backend} cold solve {ms[backend]:.1f} ms: {times_slower:.0f}x a deletion")
+    grown = {name: exponent(rows, name) for name in ("delete active", "fit", "libsvm refit active", "admit reserve")}
+    print("fitted exponent of n, from 512 up: " + ", ".join(f"{name} {slope:.2f}" for name, slope in grown.items()))
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    chosen.out.write_text(
-        json.dumps({"machine": describe(), "exponents": grown, "rows": rows}, indent=1) + "\n"
-    )
+    chosen.out.write_text(json.dumps({"machine": describe(), "exponents": grown, "rows": rows}, indent=1) + "\n")
     draw(rows, chosen.out.with_suffix(".png"))
     print(f"wrote {chosen.out} and {chosen.out.with_suffix('.png').name}")
 

@@ -13,26 +13,25 @@ import struct
 
 from expunge.types import AnyArray, Vector
 
-__all__ = ["SALT_BYTES", "commit", "new_salt", "state_digest"]
+__all__ = ["SALT_BYTES", "commit", "new_salts", "state_digest"]
 
 SALT_BYTES = 32
 _ENTRY = b"expunge/entry/v1\n"
 _STATE = b"expunge/state/v1\n"
+_LENGTH = struct.Struct("<Q")
 
 
-def new_salt() -> bytes:
-    """Fresh secret for one entry."""
-    return secrets.token_bytes(SALT_BYTES)
+def new_salts(count: int) -> bytes:
+    """Fresh secrets, 32 bytes for each entry."""
+    return secrets.token_bytes(SALT_BYTES * count)
 
 
 def commit(salt: bytes, *fields: bytes) -> bytes:
     """SHA-256 of the salt and the length-prefixed fields (id, subject, key, value, payload)."""
-    digest = hashlib.sha256(_ENTRY)
-    digest.update(salt)
+    parts = [_ENTRY, salt]
     for field in fields:
-        digest.update(struct.pack("<Q", len(field)))
-        digest.update(field)
-    return digest.digest()
+        parts += (_LENGTH.pack(len(field)), field)
+    return hashlib.sha256(b"".join(parts)).digest()
 
 
 def state_digest(cap: float, sigma: float, offset: float, commitments: AnyArray, coefficients: Vector) -> str:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from expunge.commitment import commit, new_salt
+from expunge.commitment import SALT_BYTES, commit, new_salts
 from expunge.errors import InputError
+from expunge.problem import row_bytes
 from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = ["Entries", "check_id", "check_subject", "decode_payload", "encode_payload"]
@@ -88,33 +89,45 @@ class Entries:
         *,
         subject: str | None = None,
         payload: bytes | None = None,
-        salt: bytes | None = None,
     ) -> int:
         """Write one entry to the next slot."""
         slot = self.count
-        if slot == self.site.size:
-            self._grow()
-        salt = new_salt() if salt is None else salt
-        self.ids.append(id)
-        self.subjects.append(subject)
-        self.payloads.append(payload)
-        self.salts.append(salt)
-        self.values[slot] = value
-        self.site[slot] = site
-        digest = commit(
-            salt,
-            id.encode(),
-            b"" if subject is None else b"s" + subject.encode(),
-            key.tobytes(),
-            value.tobytes(),
-            payload or b"",
-        )
-        self.commitments[slot] = np.frombuffer(digest, dtype=np.uint8)
-        self.slot_of[id] = slot
-        if subject is not None:
-            self.slots_of.setdefault(subject, set()).add(slot)
-        self.count += 1
+        self.extend([id], [key.tobytes()], value[None, :], np.array([site]), [subject], [payload], new_salts(1))
         return slot
+
+    def extend(
+        self,
+        ids: list[str],
+        keys: list[bytes],
+        values: Matrix,
+        sites: IndexArray,
+        subjects: list[str | None],
+        payloads: list[bytes | None],
+        salts: bytes,
+    ) -> None:
+        """Write entries to the next slots; `salts` holds 32 bytes for each."""
+        first, last = self.count, self.count + len(ids)
+        while last > self.site.size:
+            self._grow()
+        parts = [salts[start : start + SALT_BYTES] for start in range(0, len(salts), SALT_BYTES)]
+        digests = [
+            commit(salt, name.encode(), b"" if owner is None else b"s" + owner.encode(), key, value, payload or b"")
+            for salt, name, owner, key, value, payload in zip(
+                parts, ids, subjects, keys, row_bytes(values), payloads, strict=True
+            )
+        ]
+        self.values[first:last] = values
+        self.site[first:last] = sites
+        self.commitments[first:last] = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 32)
+        self.ids += ids
+        self.subjects += subjects
+        self.payloads += payloads
+        self.salts += parts
+        self.slot_of.update(zip(ids, range(first, last), strict=True))
+        for slot, subject in enumerate(subjects, first):
+            if subject is not None:
+                self.slots_of.setdefault(subject, set()).add(slot)
+        self.count = last
 
     def wipe(self, slots: list[int]) -> None:
         """Overwrite what is held of deleted entries."""

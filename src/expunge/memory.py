@@ -21,12 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from expunge.check import StateCheck, check_state
-from expunge.commitment import state_digest
+from expunge.commitment import new_salts, state_digest
 from expunge.entries import Entries, check_id, check_subject, decode_payload, encode_payload
 from expunge.errors import AdmissionRefused, DeletionRefused, InputError, SolveError
 from expunge.kernel import squared_distances
 from expunge.partition import Partition
-from expunge.problem import Problem, as_points, fewest_keys
+from expunge.problem import Problem, as_points, fewest_keys, row_bytes
 from expunge.receipt import Attempt, Outcome, Receipt
 from expunge.solution import Solution
 from expunge.solver import path
@@ -161,15 +161,8 @@ class Memory:
             raise SolveError(f"no solver reached an acceptable state: {trial.attempts!r}")
         gram.retain(trial.state.active())
         entries = Entries(contents.shape[1], size)
-        for row in range(size):
-            entries.append(
-                names[row],
-                problem.keys[row],
-                contents[row],
-                int(site_of[row]),
-                subject=owners[row],
-                payload=extras[row],
-            )
+        bytes_of_keys = row_bytes(problem.keys)
+        entries.extend(names, bytes_of_keys, contents, site_of, owners, extras, new_salts(size))
         view = View(
             state=trial.state,
             entries=entries,
@@ -177,7 +170,7 @@ class Memory:
             alive=np.ones(entries.site.size, dtype=bool),
             size=size,
             check=trial.check,
-            site_of_key={problem.keys[row].tobytes(): site for site, row in enumerate(first.tolist())},
+            site_of_key={bytes_of_keys[row]: site for site, row in enumerate(first.tolist())},
         )
         memory = cls(view, initial_size=size, nu=None if nu is None else float(nu))
         memory._next_id = size
@@ -472,9 +465,7 @@ class Memory:
                 f"least {fewest_keys(state.cap)}: {self.deletable} more can be deleted; to go further, rebuild "
                 "at a larger cap, which is a different reference"
             )
-            receipt = self._receipt(
-                "refused", (), view, view, (), "nothing: the deletion was refused", started
-            )
+            receipt = self._receipt("refused", (), view, view, (), "nothing: the deletion was refused", started)
             raise DeletionRefused(reason, receipt=receipt, measured=left * state.cap, allowed=1.0)
         losses = Counter(view.entries.site[slots].tolist())
         counts = state.multiplicity[: state.sites].copy()
@@ -586,9 +577,7 @@ class Memory:
             raise InputError("delete takes ids, or subject=..., and exactly one of them")
         if subject is not None:
             owner = check_subject(subject)
-            slots = sorted(
-                s for s in view.entries.slots_of.get(owner or "", set()) if s < view.count and view.alive[s]
-            )
+            slots = sorted(s for s in view.entries.slots_of.get(owner or "", set()) if s < view.count and view.alive[s])
             if not slots:
                 raise InputError(f"no entry belongs to subject {subject!r}; nothing was deleted")
             return slots
@@ -693,7 +682,7 @@ def _value(value: Any, width: int) -> Vector:
     points = as_points(given.reshape(1, -1) if given.ndim < 2 else given, "value", dimension=width)
     if points.shape[0] != 1:
         raise InputError(f"admit takes one value, not {points.shape[0]}")
-    return points[0]
+    return np.asarray(points[0])
 
 
 def _ids(ids: Any, size: int) -> list[str]:

@@ -30,8 +30,7 @@ class Partition:
         if not isinstance(other, Partition):
             return NotImplemented
         return all(
-            np.array_equal(getattr(self, group), getattr(other, group))
-            for group in ("margin", "bound", "reserve")
+            np.array_equal(getattr(self, group), getattr(other, group)) for group in ("margin", "bound", "reserve")
         )
 
     __hash__ = None  # type: ignore[assignment]

@@ -15,7 +15,7 @@ from expunge.errors import InputError
 from expunge.tolerances import CAP_FLOOR, FEASIBILITY_SLIP
 from expunge.types import Matrix
 
-__all__ = ["Problem", "as_points", "cap_from", "fewest_keys"]
+__all__ = ["Problem", "as_points", "cap_from", "fewest_keys", "row_bytes"]
 
 # Beyond it squared distances overflow.
 LARGEST = 1e150
@@ -94,6 +94,13 @@ def as_points(array: Any, name: str, *, dimension: int | None = None) -> Matrix:
         row, column = np.argwhere(np.abs(points) > LARGEST)[0]
         raise InputError(f"{name} must stay below 1e150 in magnitude; row {row}, column {column} does not")
     return points
+
+
+def row_bytes(array: Matrix) -> list[bytes]:
+    """Each row's bytes; equal rows of validated points have equal bytes."""
+    rows, width = array.shape
+    packed: list[bytes] = np.ascontiguousarray(array).view(np.dtype((np.void, 8 * width))).reshape(rows).tolist()
+    return packed
 
 
 def _number(value: Any, name: str) -> float:

@@ -9,9 +9,7 @@ from expunge.check import StateCheck
 
 __all__ = ["DOES_NOT_COVER", "Attempt", "Outcome", "Receipt"]
 
-Outcome = Literal[
-    "admitted", "certified_zero", "decrement", "rescued", "refused", "noop", "pruned", "rebuilt"
-]
+Outcome = Literal["admitted", "certified_zero", "decrement", "rescued", "refused", "noop", "pruned", "rebuilt"]
 
 DOES_NOT_COVER = (
     "copies made before the edit",

@@ -12,6 +12,7 @@ import json
 import os
 import tempfile
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from expunge.check import StateCheck
 from expunge.commitment import SALT_BYTES
 from expunge.entries import Entries
 from expunge.errors import InputError, StoreError, VerificationError
+from expunge.problem import row_bytes
 from expunge.solver.gram import GramRows
 from expunge.solver.state import MARGIN, State
 from expunge.transaction import check_candidate
@@ -78,9 +80,7 @@ def load(path: Path) -> Memory:
     except FileNotFoundError:
         raise StoreError(f"there is no file {path}") from None
     except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, ValueError, RuntimeError) as problem:
-        raise StoreError(
-            f"{path} is not a complete memory file ({problem}); restore it from a copy"
-        ) from None
+        raise StoreError(f"{path} is not a complete memory file ({problem}); restore it from a copy") from None
     header = _header(contents.pop(_HEADER, b""), path)
     arrays = _arrays(contents, header, path)
     try:
@@ -90,9 +90,7 @@ def load(path: Path) -> Memory:
     if memory.digest != header["digest"]:
         raise VerificationError(f"{path} does not have the state digest that its header states")
     if not memory._view.check.passed:
-        raise VerificationError(
-            f"{path} holds a state that fails the check: residual {memory._view.check.worst:.3g}"
-        )
+        raise VerificationError(f"{path} holds a state that fails the check: residual {memory._view.check.worst:.3g}")
     return memory
 
 
@@ -174,11 +172,7 @@ def _rebuild(arrays: dict[str, AnyArray], header: dict[str, Any]) -> Memory:
     site, ends, salts = arrays["site"], arrays["payload_end"], arrays["salt"]
     if not (size == len(subjects) == site.size == ends.size == arrays["values"].shape[0]):
         raise InputError("columns differ in length")
-    if (
-        salts.size != SALT_BYTES * size
-        or arrays["alpha"].shape != (sites,)
-        or arrays["status"].shape != (sites,)
-    ):
+    if salts.size != SALT_BYTES * size or arrays["alpha"].shape != (sites,) or arrays["status"].shape != (sites,):
         raise InputError("columns differ in length")
     counts = np.bincount(site, minlength=sites)
     gram = GramRows(arrays["keys"], float.fromhex(header["sigma"]))
@@ -194,21 +188,14 @@ def _rebuild(arrays: dict[str, AnyArray], header: dict[str, Any]) -> Memory:
         state.exact = False
     state.recompute_slacks()
     entries = Entries(arrays["values"].shape[1], size)
-    payload, start = arrays["payload"].tobytes(), 0
-    for row in range(size):
-        entries.append(
-            ids[row],
-            gram.keys[site[row]],
-            arrays["values"][row],
-            int(site[row]),
-            subject=subjects[row],
-            payload=payload[start : int(ends[row])] or None,
-            salt=salts[SALT_BYTES * row : SALT_BYTES * (row + 1)].tobytes(),
-        )
-        start = int(ends[row])
+    payload = arrays["payload"].tobytes()
+    bounds = [0, *ends.tolist()]
+    payloads = [payload[start:end] or None for start, end in pairwise(bounds)]
+    keys = row_bytes(gram.keys[:sites])
+    entries.extend(ids, [keys[number] for number in site], arrays["values"], site, subjects, payloads, salts.tobytes())
     check: StateCheck = check_candidate(state, counts)
-    keys = {gram.keys[number].tobytes(): number for number in range(sites)}
-    view = View(state, entries, size, np.ones(entries.site.size, dtype=bool), size, check, keys)
+    numbers = {key: number for number, key in enumerate(keys)}
+    view = View(state, entries, size, np.ones(entries.site.size, dtype=bool), size, check, numbers)
     memory = Memory(view, initial_size=int(header["initial_size"]), nu=_optional(header["nu"]))
     memory._next_id = int(header["next_id"])
     return memory

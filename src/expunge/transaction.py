@@ -170,5 +170,5 @@ def transact(paths: Sequence[Path], counts: IndexArray, *, tolerance: float = PU
 
 def _story(attempts: Sequence[Attempt]) -> str:
     return "; ".join(
-        f"{a.path}: " + (a.error if a.check is None else f"residual {a.check.worst:.3g}") for a in attempts
+        f"{a.path}: {a.error}" if a.check is None else f"{a.path}: residual {a.check.worst:.3g}" for a in attempts
     )

@@ -134,9 +134,7 @@ class Trajectory:
             yield Operation("admit", name, key, value, tuple(names), keys, values, probes)
 
 
-def draw_trajectory(
-    regime: Regime, size: int, dimension: int, seed: int, *, cycles: int = CYCLES
-) -> Trajectory:
+def draw_trajectory(regime: Regime, size: int, dimension: int, seed: int, *, cycles: int = CYCLES) -> Trajectory:
     """Draw one trajectory in the order of the module's docstring. Fewer ``cycles`` give a prefix of more."""
     if regime not in REGIMES:
         raise InputError(f"unknown regime {regime!r}: choose one of {', '.join(REGIMES)}")

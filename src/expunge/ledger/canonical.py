@@ -86,9 +86,7 @@ def parse_canonical(data: bytes, *, limit: int, max_values: int = MAX_VALUES) ->
     except (rfc8785.CanonicalizationError, UnicodeEncodeError):
         raise JsonNotCanonical("a text in this value is not Unicode") from None
     if canonical != data:
-        at = next(
-            (i for i, (a, b) in enumerate(zip(canonical, data, strict=False)) if a != b), len(canonical)
-        )
+        at = next((i for i, (a, b) in enumerate(zip(canonical, data, strict=False)) if a != b), len(canonical))
         raise JsonNotCanonical(f"not the RFC 8785 form of its value, from byte {at}")
     return freeze(value)
 

@@ -96,9 +96,7 @@ def parse_checkpoint(text: bytes) -> Checkpoint:
     if root is None or len(root) != HASH_SIZE:
         raise CheckpointRootInvalid(f"{root_line[:60]!r} is not a root hash")
     if len(extensions) > _MAX_EXTENSIONS or not all(_is_line(line) for line in extensions):
-        raise CheckpointExtensionInvalid(
-            "an extension line is empty or has a control character, or there are too many"
-        )
+        raise CheckpointExtensionInvalid("an extension line is empty or has a control character, or there are too many")
     return Checkpoint(origin, size, root, tuple(extensions))
 
 
@@ -136,9 +134,7 @@ def cosign_checkpoint(note: SignedNote, name: str, key: SigningKey, time: int) -
     return note.with_signature(NoteSignature(name, witness.key_id, blob))
 
 
-def verify_cosignatures(
-    note: SignedNote, witnesses: Iterable[NoteKey], quorum: int, *, now: int | None = None
-) -> None:
+def verify_cosignatures(note: SignedNote, witnesses: Iterable[NoteKey], quorum: int, *, now: int | None = None) -> None:
     """Check that at least ``quorum`` of ``witnesses`` cosigned, and that no known witness's line is false.
 
     A public key counts once, under however many names it appears, because a cosignature does not cover the

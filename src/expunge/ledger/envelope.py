@@ -78,8 +78,7 @@ class Envelope:
                 "payload": encode_base64(self.payload),
                 "payloadType": PAYLOAD_TYPE,
                 "signatures": [
-                    {"keyid": entry.key_id, "sig": encode_base64(entry.signature)}
-                    for entry in self.signatures
+                    {"keyid": entry.key_id, "sig": encode_base64(entry.signature)} for entry in self.signatures
                 ],
             }
         )

@@ -52,7 +52,6 @@ used*, before anything was checked. Each check has a class of its own, so the na
 """
 
 # Like Refused and MissingExtra, these names say what is wrong; the group they belong to is the Error.
-# ruff: noqa: N818
 
 from __future__ import annotations
 

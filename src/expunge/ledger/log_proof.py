@@ -111,9 +111,7 @@ def verify_extension_proof(proof: ExtensionProof, old: Checkpoint, keys: Iterabl
     """Check that the log of ``old``, a head kept earlier, signed the carried head and only added to it."""
     verify_checkpoint(proof.checkpoint, keys, old.origin)
     if proof.old_size != old.size:
-        raise LogProofOldSizeMismatch(
-            f"the proof starts from size {proof.old_size}, the kept head is {old.size}"
-        )
+        raise LogProofOldSizeMismatch(f"the proof starts from size {proof.old_size}, the kept head is {old.size}")
     verify_extension(old, parse_checkpoint(proof.checkpoint.text), proof.path)
 
 

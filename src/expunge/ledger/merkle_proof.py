@@ -54,9 +54,7 @@ def verify_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], 
         raise InclusionRootMismatch(f"leaf {index} leads to root {digest.hex()}, not {root.hex()}")
 
 
-def verify_consistency(
-    old_size: int, old_root: bytes, new_size: int, new_root: bytes, path: Sequence[bytes]
-) -> None:
+def verify_consistency(old_size: int, old_root: bytes, new_size: int, new_root: bytes, path: Sequence[bytes]) -> None:
     """Check that the tree under ``old_root`` is a prefix of the tree under ``new_root``.
 
     The empty tree is a prefix of every tree and needs an empty path; so do two heads of one size.
@@ -78,9 +76,7 @@ def verify_consistency(
     _fold_consistency(old_size, old_root, new_size, new_root, path)
 
 
-def _fold_consistency(
-    old_size: int, old_root: bytes, new_size: int, new_root: bytes, path: Sequence[bytes]
-) -> None:
+def _fold_consistency(old_size: int, old_root: bytes, new_size: int, new_root: bytes, path: Sequence[bytes]) -> None:
     """Rebuild both roots from one path; ``0 < old_size < new_size``."""
     node, last = old_size - 1, new_size - 1
     # Climb to the widest complete subtree that ends the older tree.
@@ -104,13 +100,9 @@ def _fold_consistency(
             new_digest = node_hash(new_digest, sibling)
         node, last = node >> 1, last >> 1
     if old_digest != old_root:
-        raise ConsistencyOldRootMismatch(
-            f"the path leads to old root {old_digest.hex()}, not {old_root.hex()}"
-        )
+        raise ConsistencyOldRootMismatch(f"the path leads to old root {old_digest.hex()}, not {old_root.hex()}")
     if new_digest != new_root:
-        raise ConsistencyNewRootMismatch(
-            f"the path leads to new root {new_digest.hex()}, not {new_root.hex()}"
-        )
+        raise ConsistencyNewRootMismatch(f"the path leads to new root {new_digest.hex()}, not {new_root.hex()}")
 
 
 def _check_size(size: int) -> None:

@@ -73,9 +73,7 @@ class NoteKey:
 
     def __post_init__(self) -> None:
         if not _is_key_name(self.name):
-            raise InputError(
-                f"{self.name!r} is not a key name: it is empty or has a space, a plus or a control"
-            )
+            raise InputError(f"{self.name!r} is not a key name: it is empty or has a space, a plus or a control")
 
     @property
     def key_id(self) -> bytes:
@@ -125,8 +123,7 @@ class SignedNote:
     def to_bytes(self) -> bytes:
         """Return the note as stored and sent."""
         lines = [
-            f"{_SIGNATURE_MARK}{line.name} {encode_base64(line.key_id + line.signature)}\n"
-            for line in self.signatures
+            f"{_SIGNATURE_MARK}{line.name} {encode_base64(line.key_id + line.signature)}\n" for line in self.signatures
         ]
         return self.text + b"\n" + "".join(lines).encode("utf-8")
 
@@ -195,9 +192,7 @@ def _parse_line(line: str) -> NoteSignature:
         raise NoteKeyNameInvalid(f"{name[:80]!r} is not a key name")
     blob = decode_base64(encoded)
     if blob is None or len(blob) <= _KEY_ID_SIZE:
-        raise NoteSignatureEncodingInvalid(
-            f"the signature by {name[:80]} is not base64 of key id and signature"
-        )
+        raise NoteSignatureEncodingInvalid(f"the signature by {name[:80]} is not base64 of key id and signature")
     return NoteSignature(name, blob[:_KEY_ID_SIZE], blob[_KEY_ID_SIZE:])
 
 

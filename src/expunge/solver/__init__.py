@@ -1,0 +1,1 @@
+"""The maintained solver: cold fit, path, pivots, and independent references."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from expunge.problem import row_bytes
 from expunge.solver.gram import GramRows
 from expunge.solver.margin import pivot_floor
 from expunge.solver.pivot import enter, finish, saturate, saturated
@@ -28,14 +29,9 @@ GUESS_TOLERANCE = 1e-3
 def distinct_sites(keys: Matrix) -> tuple[IndexArray, IndexArray]:
     """Group identical keys: (first entry of each site, in order of first appearance; site of each entry)."""
     seen: dict[bytes, int] = {}
-    first: list[int] = []
-    site_of = np.empty(keys.shape[0], dtype=np.int64)
-    for entry, key in enumerate(keys):
-        site = seen.setdefault(key.tobytes(), len(first))
-        if site == len(first):
-            first.append(entry)
-        site_of[entry] = site
-    return np.array(first, dtype=np.int64), site_of
+    site_of = [seen.setdefault(key, len(seen)) for key in row_bytes(keys)]
+    sites = np.array(site_of, dtype=np.int64)
+    return np.unique(sites, return_index=True)[1].astype(np.int64), sites
 
 
 def fit(gram: GramRows, multiplicity: IndexArray, cap: float) -> State:
@@ -45,10 +41,8 @@ def fit(gram: GramRows, multiplicity: IndexArray, cap: float) -> State:
     if saturated(state):
         saturate(state)
         return state
-    if state.sites <= SMALL:
-        guess = _fill_in_order(ceiling)
-    else:
-        guess = _libsvm_guess(gram, multiplicity, cap)
+    small = state.sites <= SMALL
+    guess = _fill_in_order(ceiling) if small else _libsvm_guess(gram, multiplicity, cap)
     _adopt(state, guess)
     finish(state)
     return state

@@ -58,13 +58,13 @@ class GramRows:
     @property
     def capacity(self) -> int:
         """Sites that fit before the buffers grow."""
-        return self.keys.shape[0]
+        return int(self.keys.shape[0])
 
     def add_site(self, key: Vector, column: Vector) -> int:
         """Append a site. `column` is κ(row sites, key) in row order, as `column_for` gave it."""
         if self.sites == self.capacity:
             self._grow_sites()
-        site = self.sites
+        site = int(self.sites)
         self.keys[site] = key
         self.rows[: self.count, site] = column
         self.row_of[site] = -1

@@ -30,6 +30,9 @@ __all__ = [
 
 _EPS = float(np.finfo(np.float64).eps)
 
+# Factors larger than this go to the threaded library; below, its start-up costs more.
+THREADED = 256
+
 _REORDER = {"reassoc", "nsz", "contract"}
 
 
@@ -119,6 +122,23 @@ def copy_upper(source: Matrix, target: Matrix, size: int) -> None:
     for i in range(size):
         for j in range(i, size):
             target[i, j] = source[i, j]
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def _factorise(matrix: Matrix, size: int) -> bool:
+    """Matrix ← its upper Cholesky factor, in the leading block; False when a pivot is not positive."""
+    for i in range(size):
+        top = matrix[i]
+        for k in range(i):
+            weight, row = matrix[k, i], matrix[k]
+            for j in range(i, size):
+                top[j] -= weight * row[j]
+        if not top[i] > 0.0:
+            return False
+        root = np.sqrt(top[i])
+        for j in range(i, size):
+            top[j] /= root
+    return True
 
 
 @njit(cache=True, nogil=True)
@@ -239,10 +259,15 @@ class MarginFactor:
     def refresh(self, members: IndexArray, gram: Matrix) -> bool:
         """Factor afresh from K_SS; False, and nothing changed, if it is not numerically definite."""
         size = members.size
-        try:
-            factor = scipy.linalg.cholesky(gram + 1.0, lower=False, check_finite=False)
-        except scipy.linalg.LinAlgError:
-            return False
+        factor = gram + 1.0
+        if size <= THREADED:
+            if not _factorise(factor, size):
+                return False
+        else:
+            try:
+                factor = scipy.linalg.cholesky(factor, lower=False, overwrite_a=True, check_finite=False)
+            except scipy.linalg.LinAlgError:
+                return False
         self.size = 0
         self.reserve(size)
         self._members[:size] = members
@@ -276,7 +301,7 @@ def _slices(matrix: Matrix, axis: int) -> list[Matrix]:
     """Split into summands so short that a product of two, summed along `axis`, is exact in double precision."""
     bits = (53 - math.ceil(math.log2(matrix.shape[axis]))) // 2
     rest = matrix.copy()
-    parts = []
+    parts: list[Matrix] = []
     while len(parts) < 4 and rest.any():
         largest = np.abs(rest).max(axis=axis, keepdims=True)
         exponent = np.frexp(np.where(largest > 0.0, largest, 1.0))[1]

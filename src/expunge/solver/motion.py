@@ -332,9 +332,7 @@ def move(state: State, driven: IndexArray, driven_rates: Vector) -> Motion:
         member_floor,
         slack_floor,
     )
-    return Motion(
-        driven, driven_rates, member_rates, offset_rate, rates, member_floor, violator, float(step), site
-    )
+    return Motion(driven, driven_rates, member_rates, offset_rate, rates, member_floor, violator, float(step), site)
 
 
 def slack_rates(state: State, member_rates: Vector, offset_rate: float) -> Vector:

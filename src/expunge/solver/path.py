@@ -82,9 +82,7 @@ def leap(state: State, driven: IndexArray, targets: Vector) -> None:
     The mass goes to the keys that want it most: least slack first, each up to its ceiling.
     """
     state.alpha[driven] = targets
-    takers = np.flatnonzero(
-        (state.status[: state.sites] == RESERVE) | (state.status[: state.sites] == MARGIN)
-    )
+    takers = np.flatnonzero((state.status[: state.sites] == RESERVE) | (state.status[: state.sites] == MARGIN))
     for site in takers[np.argsort(state.slack[takers], kind="stable")].tolist():
         missing = state.mass_error()
         if missing <= 0.0:

@@ -114,9 +114,7 @@ def solve_reference(
     raise SolveError(f"{backend} did not solve the problem: {'; '.join(statuses)}")
 
 
-def minimax_offset(
-    t: Vector, coefficients: Vector, cap: float, threshold: float = PARTITION_THRESHOLD
-) -> float:
+def minimax_offset(t: Vector, coefficients: Vector, cap: float, threshold: float = PARTITION_THRESHOLD) -> float:
     """Return the ρ whose largest stationarity violation is least, for fixed coefficients.
 
     ``t`` (n,) = 1 − 2Kα. The violations are abs(ρ − t) on the margin, max(0, t − ρ) on the reserve and

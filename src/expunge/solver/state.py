@@ -70,7 +70,7 @@ class State:
             cap=cap,
             sites=sites,
             multiplicity=counts,
-            ceiling=counts * cap,
+            ceiling=counts.astype(np.float64) * cap,
             alpha=np.zeros(capacity),
             slack=np.zeros(capacity),
             status=status,
@@ -79,9 +79,7 @@ class State:
         )
 
     @classmethod
-    def foreign(
-        cls, gram: GramRows, multiplicity: IndexArray, cap: float, alpha: Vector, offset: float
-    ) -> State:
+    def foreign(cls, gram: GramRows, multiplicity: IndexArray, cap: float, alpha: Vector, offset: float) -> State:
         """State that holds another solver's coefficients as they are; not a starting point for a path."""
         state = cls.start(gram, multiplicity, cap)
         state.alpha[: state.sites] = alpha
