@@ -7,6 +7,7 @@ so an interrupted edit leaves at worst a slot that no state refers to, and `rewi
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,17 @@ from expunge.errors import InputError
 from expunge.problem import row_bytes
 from expunge.types import IndexArray, Matrix, Vector
 
-__all__ = ["Entries", "check_id", "check_subject", "decode_payload", "encode_payload"]
+__all__ = [
+    "Entries",
+    "check_id",
+    "check_ids",
+    "check_subject",
+    "check_subjects",
+    "decode_payload",
+    "encode_payload",
+    "encode_payloads",
+    "listed",
+]
 
 _BYTES, _JSON = b"b", b"j"
 
@@ -64,6 +75,50 @@ def _encodable(text: str, what: str) -> str:
     return text
 
 
+def listed(items: Any, what: str) -> list[Any]:
+    """List of something iterable that is not one string."""
+    if isinstance(items, bytes):
+        raise InputError(f"{what} must be a list, not bytes")
+    try:
+        return list(items)
+    except TypeError:
+        raise InputError(f"{what} must be a list, not {items!r}") from None
+
+
+def check_ids(ids: Any, size: int) -> list[str]:
+    """One unique id for each key; the row number where none are given."""
+    if ids is None:
+        return [str(row) for row in range(size)]
+    names = [check_id(name) for name in _sized(ids, size, "ids")]
+    if len(set(names)) < size:
+        twice = next(name for name, times in Counter(names).items() if times > 1)
+        raise InputError(f"ids must be unique; {twice!r} is not")
+    return names
+
+
+def check_subjects(subjects: Any, size: int) -> list[str | None]:
+    """One subject or None for each key."""
+    if subjects is None:
+        return [None] * size
+    return [check_subject(owner) for owner in _sized(subjects, size, "subjects")]
+
+
+def encode_payloads(payloads: Any, size: int) -> list[bytes | None]:
+    """One payload or None for each key."""
+    if payloads is None:
+        return [None] * size
+    return [encode_payload(payload) for payload in _sized(payloads, size, "payloads")]
+
+
+def _sized(items: Any, size: int, name: str) -> list[Any]:
+    if isinstance(items, str):
+        raise InputError(f"{name} must be a list with one item per key, not a string")
+    found = listed(items, name)
+    if len(found) != size:
+        raise InputError(f"{name} must have one item per key: {size}, not {len(found)}")
+    return found
+
+
 class Entries:
     """Columns of entry data, addressed by slot."""
 
@@ -89,10 +144,12 @@ class Entries:
         *,
         subject: str | None = None,
         payload: bytes | None = None,
+        salt: bytes | None = None,
     ) -> int:
         """Write one entry to the next slot."""
         slot = self.count
-        self.extend([id], [key.tobytes()], value[None, :], np.array([site]), [subject], [payload], new_salts(1))
+        salt = new_salts(1) if salt is None else salt
+        self.extend([id], [key.tobytes()], value[None, :], np.array([site]), [subject], [payload], salt)
         return slot
 
     def extend(

@@ -1,8 +1,7 @@
 """A memory of (key, value) entries whose every edit is a checked transaction. Read this second, after `problem`.
 
-A `View` is one published, immutable-by-convention version: the solver's state, which entries it counts, and
-the check that let it through. An edit prepares everything beside the current view and then replaces the
-reference to it, in one assignment: an error or an interrupt at any moment leaves the old view, bit for bit.
+An edit prepares a `Draft` beside the published `View` and then replaces the reference to it, in one
+assignment: an error or an interrupt at any moment leaves the old view, bit for bit.
 """
 
 from __future__ import annotations
@@ -11,32 +10,42 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from expunge.check import StateCheck, check_state
-from expunge.commitment import new_salts, state_digest
-from expunge.entries import Entries, check_id, check_subject, decode_payload, encode_payload
+from expunge.commitment import new_salts
+from expunge.draft import Draft, Honoured, rescues
+from expunge.entries import (
+    Entries,
+    check_id,
+    check_ids,
+    check_subject,
+    check_subjects,
+    decode_payload,
+    encode_payload,
+    encode_payloads,
+    listed,
+)
 from expunge.errors import AdmissionRefused, DeletionRefused, InputError, SolveError
 from expunge.kernel import squared_distances
 from expunge.partition import Partition
-from expunge.problem import Problem, as_points, fewest_keys, row_bytes
+from expunge.problem import Problem, as_point, as_points, as_values, fewest_keys, row_bytes
 from expunge.receipt import Attempt, Outcome, Receipt
 from expunge.solution import Solution
-from expunge.solver import path
 from expunge.solver.fit import distinct_sites, fit
 from expunge.solver.gram import GramRows
 from expunge.solver.margin import refined_inverse
-from expunge.solver.pivot import finish
-from expunge.solver.state import ABSENT, State
-from expunge.transaction import Path, Trial, transact
+from expunge.solver.state import ABSENT
+from expunge.transaction import Path, transact
 from expunge.types import IndexArray, Matrix, Vector
+from expunge.view import View
+from expunge.warranty import Mode, Warranty
 
 __all__ = ["Hit", "Memory"]
 
@@ -54,60 +63,6 @@ class Hit:
     value: Vector
     subject: str | None
     payload: Any
-
-
-@dataclass(eq=False)
-class View:
-    """One published version."""
-
-    state: State
-    entries: Entries
-    count: int
-    alive: npt.NDArray[np.bool_]
-    size: int
-    check: StateCheck
-    site_of_key: dict[bytes, int] = field(repr=False)
-
-    @cached_property
-    def slots(self) -> IndexArray:
-        """Slots of the entries, in row order."""
-        return np.flatnonzero(self.alive[: self.count])
-
-    @cached_property
-    def sites(self) -> IndexArray:
-        """Site of each entry, in row order."""
-        return self.entries.site[self.slots]
-
-    @cached_property
-    def coefficients(self) -> Vector:
-        """α of each entry, in row order."""
-        return _frozen(self.state.shares()[self.sites])
-
-    @cached_property
-    def keys(self) -> Matrix:
-        """Key of each entry, in row order."""
-        return _frozen(self.state.gram.keys[self.sites])
-
-    @cached_property
-    def values(self) -> Matrix:
-        """Value of each entry, in row order."""
-        return _frozen(self.entries.values[self.slots])
-
-    @cached_property
-    def digest(self) -> str:
-        """Digest of the whole state."""
-        return state_digest(
-            self.state.cap,
-            self.state.gram.sigma,
-            self.state.offset,
-            self.entries.commitments[self.slots],
-            self.coefficients,
-        )
-
-    def slot(self, name: str) -> int | None:
-        """Slot of a live entry, or None."""
-        slot = self.entries.slot_of.get(name)
-        return slot if slot is not None and slot < self.count and self.alive[slot] else None
 
 
 class Memory:
@@ -146,23 +101,35 @@ class Memory:
         """
         problem = Problem.of(keys, sigma=sigma, nu=nu, cap=cap)
         size = problem.keys.shape[0]
-        contents = _values(values, size)
-        names = _ids(ids, size)
-        owners = _subjects(subjects, size)
-        extras = _payloads(payloads, size)
+        contents = as_values(values, size)
+        names, owners, extras = check_ids(ids, size), check_subjects(subjects, size), encode_payloads(payloads, size)
+        memory = cls._solved(problem, contents, names, owners, extras, new_salts(size))
+        memory.nu = None if nu is None else float(nu)
+        return memory
+
+    @classmethod
+    def _solved(
+        cls,
+        problem: Problem,
+        values: Matrix,
+        ids: list[str],
+        subjects: list[str | None],
+        payloads: list[bytes | None],
+        salts: bytes,
+    ) -> Memory:
+        """Cold fit of validated entries."""
+        size = problem.keys.shape[0]
         first, site_of = distinct_sites(problem.keys)
         gram = GramRows(problem.keys[first], problem.sigma, capacity=first.size + max(16, first.size // 8))
         counts = np.bincount(site_of, minlength=first.size)
-        trial = transact(
-            [Path("cold", lambda: fit(gram, counts, problem.cap)), *_rescues(gram, counts, problem.cap)],
-            counts,
-        )
+        cold = Path("cold", lambda: fit(gram, counts, problem.cap))
+        trial = transact([cold, *rescues(gram, counts, problem.cap)], counts)
         if trial.state is None:
             raise SolveError(f"no solver reached an acceptable state: {trial.attempts!r}")
         gram.retain(trial.state.active())
-        entries = Entries(contents.shape[1], size)
-        bytes_of_keys = row_bytes(problem.keys)
-        entries.extend(names, bytes_of_keys, contents, site_of, owners, extras, new_salts(size))
+        packed = row_bytes(problem.keys)
+        entries = Entries(values.shape[1], size)
+        entries.extend(ids, packed, values, site_of, subjects, payloads, salts)
         view = View(
             state=trial.state,
             entries=entries,
@@ -170,11 +137,11 @@ class Memory:
             alive=np.ones(entries.site.size, dtype=bool),
             size=size,
             check=trial.check,
-            site_of_key={bytes_of_keys[row]: site for site, row in enumerate(first.tolist())},
+            site_of_key={packed[row]: site for site, row in enumerate(first.tolist())},
         )
-        memory = cls(view, initial_size=size, nu=None if nu is None else float(nu))
-        memory._next_id = size
         view.digest  # noqa: B018 — computed now rather than within the first edit
+        memory = cls(view, initial_size=size, nu=None)
+        memory._next_id = size
         if trial.rescued:
             memory.outcomes["rescued"] += 1
         return memory
@@ -323,20 +290,15 @@ class Memory:
 
     def refit(self) -> Memory:
         """Fresh memory with the same entries and cap, solved from nothing: the reference for a deletion."""
-        view = self._view
-        slots = view.slots.tolist()
-        fresh = Memory.fit(
-            self.keys,
+        entries, slots = self._view.entries, self._view.slots.tolist()
+        fresh = Memory._solved(
+            Problem(self.keys, self.cap, self.sigma),
             self.values,
-            sigma=self.sigma,
-            cap=self.cap,
-            ids=self.ids,
-            subjects=self.subjects,
+            list(self.ids),
+            list(self.subjects),
+            [entries.payloads[slot] for slot in slots],
+            b"".join(entries.salts[slot] for slot in slots),
         )
-        for row, slot in enumerate(slots):
-            fresh._view.entries.payloads[row] = view.entries.payloads[slot]
-            fresh._view.entries.salts[row] = view.entries.salts[slot]
-            fresh._view.entries.commitments[row] = view.entries.commitments[slot]
         fresh.initial_size, fresh.nu, fresh._next_id = self.initial_size, self.nu, self._next_id
         return fresh
 
@@ -348,20 +310,46 @@ class Memory:
         id: str | None = None,  # noqa: A002 — the public word
         subject: str | None = None,
         payload: Any = None,
+        on_expiry: Literal["report", "refuse"] = "report",
     ) -> Receipt:
-        """Add one entry. Raises AdmissionRefused, with nothing changed, if no path passes the check."""
+        """Add one entry. Raises AdmissionRefused, with nothing changed, if no path passes the check.
+
+        An admission can end certificates of pruned entries; the receipt reports them, and with
+        ``on_expiry="refuse"`` such an admission is refused instead.
+        """
+        if on_expiry not in ("report", "refuse"):
+            raise InputError(f'on_expiry must be "report" or "refuse", not {on_expiry!r}')
         started = time.perf_counter()
-        point = as_points(key, "key", dimension=self.dimension)
-        if point.shape[0] != 1:
-            raise InputError(f"admit takes one key, not {point.shape[0]}")
-        content = _value(value, self._view.entries.values.shape[1])
+        point = as_point(key, "key", self.dimension)
+        content = as_point(value, "value", self._view.entries.values.shape[1])
         owner, extra = check_subject(subject), encode_payload(payload)
         with self._lock:
             view = self._begin()
             name = self._free_id() if id is None else check_id(id)
-            if view.slot(name) is not None:
+            if view.slot(name) is not None or name in view.warranties.records:
                 raise InputError(f"id {name!r} is taken: delete it first, or admit under another id")
-            return self._admit(view, name, point[0], content, owner, extra, started)
+            draft = Draft(view, self._spare)
+            solved = draft.admit(name, point, content, subject=owner, payload=extra)
+            honoured = draft.honour_warranties() if solved else Honoured(solved=False)
+            if not honoured.solved:
+                raise AdmissionRefused(
+                    f"the admission of {name!r} was refused: no solver reached an acceptable state",
+                    receipt=self._refusal(view, draft, started, "admission"),
+                    measured=_best_residual(draft.attempts),
+                    allowed=view.check.tolerance,
+                )
+            ended = (*honoured.expired, *honoured.reactivated)
+            if ended and on_expiry == "refuse":
+                raise AdmissionRefused(
+                    f"the admission of {name!r} was refused: it would end {len(ended)} certificates "
+                    f"({', '.join(ended[:3])}{', ...' if len(ended) > 3 else ''})",
+                    receipt=self._refusal(view, draft, started, "admission", {"would_end": list(ended)}),
+                    measured=float(len(ended)),
+                    allowed=0.0,
+                )
+            outcome: Outcome = "rescued" if draft.rescued else "admitted"
+            covers = "the memory with the entry equals a fresh fit at the same cap"
+            return self._adopt(view, draft, outcome, (name,), covers, started, honoured)
 
     def delete(self, ids: str | Iterable[str] | None = None, *, subject: str | None = None) -> Receipt:
         """Remove entries by id, by several ids, or by subject, in one transaction.
@@ -372,11 +360,83 @@ class Memory:
         started = time.perf_counter()
         with self._lock:
             view = self._begin()
-            slots = self._victims(view, ids, subject)
-            names = tuple(view.entries.ids[slot] or "" for slot in slots)
+            slots, pruned = self._victims(view, ids, subject)
+            names = (*(view.entries.ids[slot] or "" for slot in slots), *pruned)
+            if not names:
+                return self._receipt("noop", (), view, view, Draft(view, self._spare), "nothing was asked for", started)
+            left = view.size - len(slots)
+            if left < fewest_keys(self.cap):
+                raise DeletionRefused(
+                    f"deleting {len(slots)} of {view.size} entries leaves {left}, but cap {self.cap:.6g} needs at "
+                    f"least {fewest_keys(self.cap)}: {self.deletable} more can be deleted; to go further, rebuild "
+                    "at a larger cap, which is a different reference",
+                    receipt=self._refusal(view, Draft(view, self._spare), started, "deletion"),
+                    measured=left * self.cap,
+                    allowed=1.0,
+                )
+            draft = Draft(view, self._spare)
+            draft.warranties = draft.warranties.without(pruned)
+            solved = not slots or draft.remove(slots)
+            honoured = draft.honour_warranties() if solved else Honoured(solved=False)
+            if not honoured.solved:
+                raise DeletionRefused(
+                    f"the deletion of {len(names)} entries was refused: no solver reached an acceptable state",
+                    receipt=self._refusal(view, draft, started, "deletion"),
+                    measured=_best_residual(draft.attempts),
+                    allowed=view.check.tolerance,
+                )
+            zero = not np.any(view.state.alpha[view.entries.site[slots]])
+            outcome: Outcome = "rescued" if draft.rescued else "certified_zero" if zero else "decrement"
+            covers = (
+                "the removed coefficients were exactly zero: no readout changes"
+                if outcome == "certified_zero"
+                else "the memory equals a fresh fit of the remaining entries at the same cap"
+            )
+            self._unwiped.extend(slots)
+            return self._adopt(view, draft, outcome, names, covers, started, honoured)
+
+    def prune(self, mode: Mode = "archive", *, sketch: int = 0) -> Receipt:
+        """Drop every entry whose weight is *proved* zero from the live memory, under warranty.
+
+        ``archive`` keeps the content aside and brings an entry back when it would become active again, so that
+        the live memory always equals the one that never pruned. ``forget`` keeps no content: the certificate
+        holds until `warranties()` says it expired. `sketch` live neighbours are remembered for each entry
+        (12 bytes each), which makes warranties last longer. An entry that looks like zero but cannot be proved
+        stays, and is counted in the receipt.
+        """
+        if mode not in ("archive", "forget"):
+            raise InputError(f'mode must be "archive" or "forget", not {mode!r}')
+        if isinstance(sketch, bool) or not isinstance(sketch, int) or sketch < 0:
+            raise InputError(f"sketch must be a number of neighbours, not {sketch!r}")
+        if mode == "forget" and sketch >= self.dimension:
+            raise InputError(
+                f"a sketch of {sketch} numbers for keys of {self.dimension} is the content again; use fewer"
+            )
+        started = time.perf_counter()
+        with self._lock:
+            view = self._begin()
+            proved = self._proved_zero(view)
+            slots = view.slots[proved].tolist()
+            unproved = int(np.count_nonzero(view.coefficients == 0.0)) - len(slots)
+            details = {"mode": mode, "unproved": unproved}
+            draft = Draft(view, self._spare)
             if not slots:
-                return self._receipt("noop", (), view, view, (), "nothing was asked for", started)
-            return self._delete(view, slots, names, started)
+                return self._receipt("noop", (), view, view, draft, "no entry is proved to be zero", started, details)
+            names = tuple(view.entries.ids[slot] or "" for slot in slots)
+            if not draft.prune(slots, mode, sketch):
+                raise DeletionRefused(
+                    "the pruning was refused: no solver reached an acceptable state",
+                    receipt=self._refusal(view, draft, started, "pruning"),
+                    measured=_best_residual(draft.attempts),
+                    allowed=view.check.tolerance,
+                )
+            covers = "the pruned coefficients are proved to be zero: no readout changes while the warranties hold"
+            self._unwiped.extend(slots)
+            return self._adopt(view, draft, "pruned", names, covers, started, Honoured(), details)
+
+    def warranties(self) -> list[Warranty]:
+        """Where each pruned entry stands: slack at pruning, what is proved to remain of it, status."""
+        return self._view.warranties.rows(self._view.state)
 
     def save(self, path: str | FilePath) -> None:
         """Write the memory to one file, atomically."""
@@ -391,131 +451,6 @@ class Memory:
 
         return load(FilePath(path))
 
-    def _admit(
-        self,
-        view: View,
-        name: str,
-        key: Vector,
-        value: Vector,
-        subject: str | None,
-        payload: bytes | None,
-        started: float,
-    ) -> Receipt:
-        state, gram = view.state, view.state.gram
-        known = view.site_of_key.get(key.tobytes(), -1)
-        known = known if known >= 0 and state.status[known] != ABSENT else -1
-        untouched = False
-        if known >= 0:
-            site = known
-            grown = replace(state, multiplicity=state.multiplicity.copy(), ceiling=state.ceiling.copy())
-            grown.set_multiplicity(site, int(state.multiplicity[site]) + 1)
-        else:
-            column = gram.column_for(key)
-            weights = state.alpha[gram.site_of[: gram.count]]
-            slack = state.offset - 1.0 + 2.0 * float(weights @ column)
-            site = gram.add_site(key, column)
-            grown = state.with_site(site, slack)
-            # Neither coefficients nor offset change, so every other term of the last check still stands.
-            untouched = slack >= 0.0 and state.exact
-        counts = grown.multiplicity[: grown.sites]
-        if untouched:
-            check = view.check
-            trial = Trial(grown, (Attempt("reserve", check, time.perf_counter() - started),))
-        else:
-            trial = self._solve(grown, lambda candidate: path.admit(candidate, site), counts)
-        if trial.state is None:
-            receipt = self._receipt(
-                "refused", (), view, view, trial.attempts, "nothing: the admission was refused", started
-            )
-            raise AdmissionRefused(
-                f"the admission of {name!r} was refused: no solver reached an acceptable state",
-                receipt=receipt,
-                measured=_best_residual(trial.attempts),
-                allowed=view.check.tolerance,
-            )
-        slot = view.entries.append(name, key, value, site, subject=subject, payload=payload)
-        alive = view.alive
-        if alive.size < view.entries.site.size:
-            alive = np.ones(view.entries.site.size, dtype=bool)
-            alive[: view.count] = view.alive[: view.count]
-        alive[slot] = True
-        if known < 0:
-            view.site_of_key[key.tobytes()] = site
-        after = View(
-            state=trial.state,
-            entries=view.entries,
-            count=slot + 1,
-            alive=alive,
-            size=view.size + 1,
-            check=trial.check,
-            site_of_key=view.site_of_key,
-        )
-        outcome: Outcome = "rescued" if trial.rescued else "admitted"
-        covers = "the memory with the entry equals a fresh fit at the same cap"
-        receipt = self._receipt(outcome, (name,), view, after, trial.attempts, covers, started)
-        self._publish(after)
-        return receipt
-
-    def _delete(self, view: View, slots: list[int], names: tuple[str, ...], started: float) -> Receipt:
-        state = view.state
-        left = view.size - len(slots)
-        if left < fewest_keys(state.cap):
-            reason = (
-                f"deleting {len(slots)} of {view.size} entries leaves {left}, but cap {state.cap:.6g} needs at "
-                f"least {fewest_keys(state.cap)}: {self.deletable} more can be deleted; to go further, rebuild "
-                "at a larger cap, which is a different reference"
-            )
-            receipt = self._receipt("refused", (), view, view, (), "nothing: the deletion was refused", started)
-            raise DeletionRefused(reason, receipt=receipt, measured=left * state.cap, allowed=1.0)
-        losses = Counter(view.entries.site[slots].tolist())
-        counts = state.multiplicity[: state.sites].copy()
-        for site, lost in losses.items():
-            counts[site] -= lost
-        zero = all(state.alpha[site] == 0.0 for site in losses)
-        trial = self._solve(state, lambda candidate: path.remove(candidate, dict(losses)), counts)
-        if trial.state is None:
-            receipt = self._receipt(
-                "refused", (), view, view, trial.attempts, "nothing: the deletion was refused", started
-            )
-            raise DeletionRefused(
-                f"the deletion of {len(slots)} entries was refused: no solver reached an acceptable state",
-                receipt=receipt,
-                measured=_best_residual(trial.attempts),
-                allowed=view.check.tolerance,
-            )
-        alive = view.alive.copy()
-        alive[slots] = False
-        after = View(
-            state=trial.state,
-            entries=view.entries,
-            count=view.count,
-            alive=alive,
-            size=left,
-            check=trial.check,
-            site_of_key=view.site_of_key,
-        )
-        outcome: Outcome = "rescued" if trial.rescued else "certified_zero" if zero else "decrement"
-        covers = (
-            "the removed coefficients were exactly zero: no readout changes"
-            if outcome == "certified_zero"
-            else "the memory equals a fresh fit of the remaining entries at the same cap"
-        )
-        receipt = self._receipt(outcome, names, view, after, trial.attempts, covers, started)
-        self._unwiped.extend(slots)
-        self._publish(after)
-        return receipt
-
-    def _solve(self, state: State, update: Callable[[State], None], counts: IndexArray) -> Trial:
-        def along_path() -> State:
-            candidate = state.copy(self._spare)
-            update(candidate)
-            return candidate
-
-        gram = state.gram
-        paths = [Path("path", along_path, finish)] if state.exact else []
-        paths.append(Path("cold", lambda: fit(gram, counts, state.cap)))
-        return transact([*paths, *_rescues(gram, counts, state.cap)], counts)
-
     def _begin(self) -> View:
         """Start an edit from exactly what is published, whatever an interrupted one left behind."""
         view = self._view
@@ -526,16 +461,42 @@ class Memory:
         self._unsettled = True
         return view
 
-    def _publish(self, view: View) -> None:
-        before, self._view = self._view, view
+    def _adopt(
+        self,
+        before: View,
+        draft: Draft,
+        outcome: Outcome,
+        names: tuple[str, ...],
+        covers: str,
+        started: float,
+        honoured: Honoured,
+        details: dict[str, Any] | None = None,
+    ) -> Receipt:
+        """Publish a draft: everything up to the assignment can fail without a trace."""
+        details = dict(details or {})
+        for word in ("expired", "reactivated", "renewed"):
+            if getattr(honoured, word):
+                details[word] = list(getattr(honoured, word))
+        if honoured.rechecks:
+            details["rechecks"] = honoured.rechecks
+        view = draft.view()
+        receipt = self._receipt(outcome, names, before, view, draft, covers, started, details)
+        self._view = view
         if view.state.margin is not before.state.margin:
             self._spare = before.state.margin
         self._wipe(view)
         view.state.gram.retain(view.state.active())
         # Every absent site once held an entry whose slot is still there, so counting slots is enough.
         if view.count - view.size > max(COMPACT_ABOVE, view.size // 4):
-            self._view = _compacted(view)
+            self._view = view.compacted()
         self._unsettled = False
+        return receipt
+
+    def _refusal(
+        self, view: View, draft: Draft, started: float, what: str, details: dict[str, Any] | None = None
+    ) -> Receipt:
+        covers = f"nothing: the {what} was refused"
+        return self._receipt("refused", (), view, view, draft, covers, started, details)
 
     def _wipe(self, view: View) -> None:
         """Overwrite the content of entries that the published view no longer counts."""
@@ -555,45 +516,59 @@ class Memory:
         names: tuple[str, ...],
         before: View,
         after: View,
-        attempts: tuple[Attempt, ...],
+        draft: Draft,
         covers: str,
         started: float,
+        details: dict[str, Any] | None = None,
     ) -> Receipt:
         self.outcomes[outcome] += 1
         return Receipt(
             outcome=outcome,
             applied=names,
             check=after.check,
-            attempts=attempts,
+            attempts=tuple(draft.attempts),
             covers=covers,
             state_before=before.digest,
             state_after=after.digest,
             seconds=time.perf_counter() - started,
-            pivots=after.state.pivots if after is not before else 0,
+            pivots=draft.pivots,
+            details=details or {},
         )
 
-    def _victims(self, view: View, ids: str | Iterable[str] | None, subject: str | None) -> list[int]:
+    def _victims(self, view: View, ids: str | Iterable[str] | None, subject: str | None) -> tuple[list[int], list[str]]:
+        """Live slots and pruned ids that a deletion names."""
         if (ids is None) == (subject is None):
             raise InputError("delete takes ids, or subject=..., and exactly one of them")
-        if subject is not None:
-            owner = check_subject(subject)
-            slots = sorted(s for s in view.entries.slots_of.get(owner or "", set()) if s < view.count and view.alive[s])
-            if not slots:
-                raise InputError(f"no entry belongs to subject {subject!r}; nothing was deleted")
-            return slots
+        records = view.warranties.records
         if ids is None:
-            return []
-        wanted = [ids] if isinstance(ids, str) else _listed(ids)
-        found = []
-        for name in wanted:
-            slot = view.slot(check_id(name))
-            if slot is None:
-                raise InputError(f"no entry has id {name!r}; nothing was deleted")
-            found.append(slot)
-        if len(set(found)) < len(found):
+            owner = check_subject(subject)
+            mine = view.entries.slots_of.get(owner or "", set())
+            slots = sorted(slot for slot in mine if slot < view.count and view.alive[slot])
+            pruned = [name for name, record in records.items() if record.subject == owner]
+            if not slots and not pruned:
+                raise InputError(f"no entry belongs to subject {subject!r}; nothing was deleted")
+            return slots, pruned
+        wanted = [ids] if isinstance(ids, str) else [check_id(name) for name in listed(ids, "ids")]
+        if len(set(wanted)) < len(wanted):
             twice = next(name for name, times in Counter(wanted).items() if times > 1)
             raise InputError(f"id {twice!r} is listed twice; nothing was deleted")
-        return sorted(found)
+        slots, pruned = [], []
+        for name in wanted:
+            slot = view.slot(check_id(name))
+            if slot is not None:
+                slots.append(slot)
+            elif name in records:
+                pruned.append(name)
+            else:
+                raise InputError(f"no entry has id {name!r}; nothing was deleted")
+        return sorted(slots), pruned
+
+    def _proved_zero(self, view: View) -> npt.NDArray[np.bool_]:
+        """Rows whose coefficient is proved to be zero."""
+        from expunge.bounds import rigorous_bounds
+
+        bounds = rigorous_bounds(view.keys, view.coefficients, self.offset, cap=self.cap, sigma=self.sigma)
+        return bounds.proved_zero
 
     def _weights(self, points: Matrix, rows: IndexArray) -> Matrix:
         distances = squared_distances(points, self._view.keys[rows])
@@ -614,103 +589,5 @@ class Memory:
         return name
 
 
-def _rescues(gram: GramRows, counts: IndexArray, cap: float) -> list[Path]:
-    """Independent backends, in order; each takes the problem from the keys, none from the failed state."""
-
-    def by(backend: str) -> Callable[[], State]:
-        def solve() -> State:
-            from expunge.solver.reference import solve_reference
-
-            present = np.flatnonzero(counts)
-            keys = np.repeat(gram.keys[present], counts[present], axis=0)
-            answer = solve_reference(keys, cap=cap, sigma=gram.sigma, backend=backend)
-            alpha = np.zeros(counts.size)
-            np.add.at(alpha, np.repeat(present, counts[present]), answer.coefficients)
-            return State.foreign(gram, counts, cap, alpha, answer.offset)
-
-        return solve
-
-    return [Path("daqp", by("daqp")), Path("proxqp", by("proxqp"))]
-
-
-def _compacted(view: View) -> View:
-    """Same version without absent sites and wiped slots; row order is kept."""
-    state = view.state
-    kept = state.present()
-    renumbered = np.full(state.sites, -1, dtype=np.int64)
-    renumbered[kept] = np.arange(kept.size)
-    gram = state.gram.compacted(kept)
-    fresh = State.start(gram, state.multiplicity[kept], state.cap)
-    for name in ("alpha", "slack", "status"):
-        getattr(fresh, name)[: kept.size] = getattr(state, name)[kept]
-    fresh.offset, fresh.exact, fresh.pivots = state.offset, state.exact, state.pivots
-    fresh.margin = state.margin.copy()
-    fresh.margin.renumber(renumbered)
-    old = view.entries
-    entries = old.compacted(view.slots, renumbered[view.sites])
-    alive = np.ones(entries.site.size, dtype=bool)
-    keys = {gram.keys[site].tobytes(): site for site in range(kept.size)}
-    return View(fresh, entries, view.size, alive, view.size, view.check, keys)
-
-
-def _best_residual(attempts: tuple[Attempt, ...]) -> float:
+def _best_residual(attempts: Sequence[Attempt]) -> float:
     return min((a.check.worst for a in attempts if a.check is not None), default=math.inf)
-
-
-def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    array.setflags(write=False)
-    return array
-
-
-def _listed(items: Any) -> list[Any]:
-    try:
-        return list(items)
-    except TypeError:
-        raise InputError(f"ids must be a string or a list of strings, not {items!r}") from None
-
-
-def _values(values: Any, size: int) -> Matrix:
-    given = np.asarray(values) if not isinstance(values, np.ndarray) else values
-    points = as_points(given[:, None] if given.ndim == 1 else given, "values")
-    if points.shape[0] != size:
-        raise InputError(f"values must have one row per key: {size}, not {points.shape[0]}")
-    return points
-
-
-def _value(value: Any, width: int) -> Vector:
-    given = np.asarray(value)
-    points = as_points(given.reshape(1, -1) if given.ndim < 2 else given, "value", dimension=width)
-    if points.shape[0] != 1:
-        raise InputError(f"admit takes one value, not {points.shape[0]}")
-    return np.asarray(points[0])
-
-
-def _ids(ids: Any, size: int) -> list[str]:
-    if ids is None:
-        return [str(row) for row in range(size)]
-    names = [check_id(name) for name in _sized(ids, size, "ids")]
-    if len(set(names)) < size:
-        twice = next(name for name, times in Counter(names).items() if times > 1)
-        raise InputError(f"ids must be unique; {twice!r} is not")
-    return names
-
-
-def _subjects(subjects: Any, size: int) -> list[str | None]:
-    if subjects is None:
-        return [None] * size
-    return [check_subject(owner) for owner in _sized(subjects, size, "subjects")]
-
-
-def _payloads(payloads: Any, size: int) -> list[bytes | None]:
-    if payloads is None:
-        return [None] * size
-    return [encode_payload(payload) for payload in _sized(payloads, size, "payloads")]
-
-
-def _sized(items: Any, size: int, name: str) -> list[Any]:
-    if isinstance(items, str | bytes):
-        raise InputError(f"{name} must be a list with one item per key, not a string")
-    listed = _listed(items)
-    if len(listed) != size:
-        raise InputError(f"{name} must have one item per key: {size}, not {len(listed)}")
-    return listed

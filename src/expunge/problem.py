@@ -13,9 +13,9 @@ import numpy as np
 
 from expunge.errors import InputError
 from expunge.tolerances import CAP_FLOOR, FEASIBILITY_SLIP
-from expunge.types import Matrix
+from expunge.types import Matrix, Vector
 
-__all__ = ["Problem", "as_points", "cap_from", "fewest_keys", "row_bytes"]
+__all__ = ["Problem", "as_point", "as_points", "as_values", "cap_from", "fewest_keys", "row_bytes"]
 
 # Beyond it squared distances overflow.
 LARGEST = 1e150
@@ -94,6 +94,30 @@ def as_points(array: Any, name: str, *, dimension: int | None = None) -> Matrix:
         row, column = np.argwhere(np.abs(points) > LARGEST)[0]
         raise InputError(f"{name} must stay below 1e150 in magnitude; row {row}, column {column} does not")
     return points
+
+
+def as_values(values: Any, size: int) -> Matrix:
+    """Finite (n, dv) float64 values, one row per key; (n,) counts as (n, 1)."""
+    try:
+        given = np.asarray(values)
+    except (ValueError, TypeError, OverflowError) as problem:
+        raise InputError(f"values must be a rectangular array of numbers ({problem})") from None
+    points = as_points(given[:, None] if given.ndim == 1 else given, "values")
+    if points.shape[0] != size:
+        raise InputError(f"values must have one row per key: {size}, not {points.shape[0]}")
+    return points
+
+
+def as_point(array: Any, name: str, dimension: int) -> Vector:
+    """One finite float64 vector of this many coordinates; a scalar counts as a vector of one."""
+    try:
+        given = np.asarray(array)
+    except (ValueError, TypeError, OverflowError) as problem:
+        raise InputError(f"{name} must be a vector of numbers ({problem})") from None
+    points = as_points(given.reshape(1, -1) if given.ndim < 2 else given, name, dimension=dimension)
+    if points.shape[0] != 1:
+        raise InputError(f"one {name} at a time, not {points.shape[0]}")
+    return np.asarray(points[0])
 
 
 def row_bytes(array: Matrix) -> list[bytes]:

@@ -165,7 +165,8 @@ def _arrays(contents: dict[str, bytes], header: dict[str, Any], path: Path) -> d
 
 
 def _rebuild(arrays: dict[str, AnyArray], header: dict[str, Any]) -> Memory:
-    from expunge.memory import Memory, View
+    from expunge.memory import Memory
+    from expunge.view import View
 
     ids, subjects = header["ids"], header["subjects"]
     size, sites = len(ids), arrays["keys"].shape[0]

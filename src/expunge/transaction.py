@@ -142,9 +142,18 @@ def check_candidate(state: State, counts: IndexArray) -> StateCheck:
     return StateCheck(*errors)
 
 
-def transact(paths: Sequence[Path], counts: IndexArray, *, tolerance: float = PUBLISHED) -> Trial:
-    """Try paths in order until the check accepts a candidate for `counts`, the entries at each site."""
-    attempts: list[Attempt] = []
+def transact(
+    paths: Sequence[Path],
+    counts: IndexArray,
+    *,
+    failed: Sequence[Attempt] = (),
+    tolerance: float = PUBLISHED,
+) -> Trial:
+    """Try paths in order until the check accepts a candidate for `counts`, the entries at each site.
+
+    `failed` are attempts that came before.
+    """
+    attempts: list[Attempt] = list(failed)
     for path in paths:
         started = time.perf_counter()
         state: State | None = None

@@ -130,9 +130,7 @@ def test_nesting_up_to_the_limit_is_read() -> None:
     assert dump_canonical(parse_canonical(data, limit=LIMIT)) == data
 
 
-@pytest.mark.parametrize(
-    "data", [b'"' + b'\\"' * 500_000, b'"' * 999_999, b"\\" * 1_000_000, b'["' + b"\\" * 900_001]
-)
+@pytest.mark.parametrize("data", [b'"' + b'\\"' * 500_000, b'"' * 999_999, b"\\" * 1_000_000, b'["' + b"\\" * 900_001])
 def test_hostile_strings_take_linear_time(data: bytes) -> None:
     begin = time.perf_counter()
     with pytest.raises(CanonicalError):
@@ -140,11 +138,18 @@ def test_hostile_strings_take_linear_time(data: bytes) -> None:
     assert time.perf_counter() - begin < 2.0
 
 
-def deep(levels: int) -> Any:
+def deep(levels: int, *, keyed: bool = False) -> Any:
     value: Any = 0
     for _ in range(levels):
-        value = [value]
+        value = {"a": value} if keyed else [value]
     return value
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_nesting_up_to_the_limit_is_written(keyed: bool) -> None:
+    parse_canonical(dump_canonical(deep(MAX_DEPTH, keyed=keyed)), limit=LIMIT)
+    with pytest.raises(InputError):
+        dump_canonical(deep(MAX_DEPTH + 1, keyed=keyed))
 
 
 @pytest.mark.parametrize(

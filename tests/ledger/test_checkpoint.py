@@ -51,9 +51,7 @@ from expunge.ledger.signing import SigningKey
 from .make_vectors import LOG_KEY, ORIGIN, TIME, WITNESS, WITNESS_KEY
 from .tamper import flips
 
-PUBLISHED: dict[str, Any] = json.loads(
-    (Path(__file__).parent / "vectors" / "published-notes.json").read_text()
-)
+PUBLISHED: dict[str, Any] = json.loads((Path(__file__).parent / "vectors" / "published-notes.json").read_text())
 TREE = HashTree(leaf_hash(b"%d" % number) for number in range(20))
 HEAD = Checkpoint(ORIGIN, 20, TREE.root())
 KEY = NoteKey(ORIGIN, LOG_KEY.public)
@@ -88,9 +86,7 @@ HEADS = st.builds(
     st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20),
     st.integers(0, 2**63 - 1),
     st.binary(min_size=32, max_size=32),
-    st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=9), max_size=3).map(
-        tuple
-    ),
+    st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=9), max_size=3).map(tuple),
 )
 
 
@@ -137,6 +133,15 @@ def test_each_fault_has_its_name(text: str, error: type[CheckpointError]) -> Non
     with pytest.raises(error) as caught:
         parse_checkpoint(text.encode())
     assert type(caught.value) is error
+
+
+def test_limits_are_inclusive() -> None:
+    head = Checkpoint("a", 2**63 - 1, TREE.root(), ("x",) * 16)
+    assert parse_checkpoint(head.to_text()) == head
+    for time in (0, 2**63 - 1):
+        note = cosign_checkpoint(SIGNED, WITNESS, WITNESS_KEY, time)
+        verify_cosignatures(note, [WITNESS_VKEY], 1)
+        assert cosignature_times(note, [WITNESS_VKEY]) == {WITNESS: time}
 
 
 def test_a_text_that_is_not_unicode() -> None:

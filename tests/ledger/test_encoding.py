@@ -31,9 +31,7 @@ def test_base64_has_one_spelling(text: str) -> None:
     assert data is None or encode_base64(data) == text
 
 
-@pytest.mark.parametrize(
-    "text", ["A", "AA", "AAA", "AB==", "AAB=", "AA==\n", " AA==", "AA--", "AA__", "AA==AA==", "é"]
-)
+@pytest.mark.parametrize("text", ["A", "AA", "AAA", "AB==", "AAB=", "AA==\n", " AA==", "AA--", "AA__", "AA==AA==", "é"])
 def test_base64_in_another_spelling_is_refused(text: str) -> None:
     assert decode_base64(text) is None
 

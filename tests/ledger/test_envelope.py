@@ -170,6 +170,13 @@ def test_thresholds() -> None:
             verify_envelope(ENVELOPE, keys, threshold)
 
 
+def test_sixteen_signatures_are_read() -> None:
+    keys = [SigningKey.generate() for _ in range(16)]
+    envelope = sign_statement(sample_statement(), *keys)
+    assert parse_envelope(envelope.to_bytes()) == envelope
+    verify_envelope(envelope, [key.public for key in keys], 16)
+
+
 def test_the_payload_is_read_only_after_its_signature() -> None:
     envelope = Envelope(b"not even JSON", ENVELOPE.signatures)
     with pytest.raises(EnvelopeSignatureInvalid):

@@ -53,13 +53,9 @@ def test_all_roots_agree(theirs: reader.TilesReader) -> None:
 def test_all_paths_of_small_trees_are_the_same_bytes(theirs: reader.TilesReader) -> None:
     for size in range(1, 41):
         for index in range(size):
-            assert tuple(theirs.get_inclusion_proof(index, size).node_hashes) == TREE.inclusion_path(
-                index, size
-            )
+            assert tuple(theirs.get_inclusion_proof(index, size).node_hashes) == TREE.inclusion_path(index, size)
         for old in range(1, size + 1):
-            assert tuple(theirs.get_consistency_proof(old, size).node_hashes) == TREE.consistency_path(
-                old, size
-            )
+            assert tuple(theirs.get_consistency_proof(old, size).node_hashes) == TREE.consistency_path(old, size)
 
 
 @given(st.data())
@@ -70,9 +66,7 @@ def test_each_side_verifies_the_others_proofs(data: st.DataObject) -> None:
     tlog.InclusionProof(index, size, list(TREE.inclusion_path(index, size))).check(
         leaf_hash(ENTRIES[index]), TREE.root(size)
     )
-    tlog.ConsistencyProof(old, size, list(TREE.consistency_path(old, size))).check(
-        TREE.root(old), TREE.root(size)
-    )
+    tlog.ConsistencyProof(old, size, list(TREE.consistency_path(old, size))).check(TREE.root(old), TREE.root(size))
 
 
 HASHES = st.sampled_from([TREE.read(0, 0), TREE.read(0, 1), TREE.read(1, 0), TREE.read(2, 0), TREE.root(3)])

@@ -36,6 +36,4 @@ def test_the_verifier_of_trees_loads_nothing_of_the_writer() -> None:
 def test_verification_needs_neither_writer_nor_solver(module: str) -> None:
     modules = loaded_after(f"import expunge.ledger.{module}")
     assert not {"expunge.ledger.merkle", "securesystemslib", "numpy", "scipy", "numba", "sklearn"} & modules
-    assert not {
-        name for name in modules if name.startswith(("expunge.solver", "expunge.memory", "expunge.store"))
-    }
+    assert not {name for name in modules if name.startswith(("expunge.solver", "expunge.memory", "expunge.store"))}

@@ -149,6 +149,7 @@ HASH_LINE = b"A" * 43 + b"=\n"
         (b"\n" + TEXT, LogProofHeaderInvalid),
         (TEXT.replace(b"index", b"extra !\nindex"), LogProofExtraInvalid),
         (TEXT.replace(b"index 11\n", b""), LogProofIndexInvalid),
+        (b"c2sp.org/tlog-proof@v1\n\n" + NOTE, LogProofIndexInvalid),
         (TEXT.replace(b"index 11", b"index 011"), LogProofIndexInvalid),
         (TEXT.replace(b"index 11", b"index 11 "), LogProofIndexInvalid),
         (TEXT.replace(b"index 11", b"Index 11"), LogProofIndexInvalid),
@@ -163,12 +164,15 @@ def test_each_fault_of_an_inclusion_proof_has_its_name(data: bytes, error: type[
     assert type(caught.value) is error
 
 
-@pytest.mark.parametrize(
-    "head", [b"", b"old", b"old ", b"old -1", b"old 01", b"Old 1", b"old 9223372036854775808"]
-)
+@pytest.mark.parametrize("head", [b"", b"old", b"old ", b"old -1", b"old 01", b"Old 1", b"old 9223372036854775808"])
 def test_bad_old_sizes(head: bytes) -> None:
     with pytest.raises(LogProofOldSizeInvalid):
         parse_extension_proof(head + b"\n\n" + NOTE)
+
+
+def test_limits_are_inclusive() -> None:
+    proof = InclusionProof(2**63 - 1, (bytes(32),) * 63, HEAD, b"")
+    assert parse_inclusion_proof(proof.to_bytes()) == proof
 
 
 def test_the_carried_note_is_parsed_as_a_note() -> None:

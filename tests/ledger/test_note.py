@@ -47,9 +47,7 @@ from expunge.ledger.signing import SigningKey
 from .make_vectors import LOG_KEY, WITNESS_KEY
 from .tamper import cuts, flips
 
-PUBLISHED: dict[str, Any] = json.loads(
-    (Path(__file__).parent / "vectors" / "published-notes.json").read_text()
-)
+PUBLISHED: dict[str, Any] = json.loads((Path(__file__).parent / "vectors" / "published-notes.json").read_text())
 KEY = NoteKey("log.example", LOG_KEY.public)
 NOTE = sign_note(b"first\n\nsecond\n", "log.example", LOG_KEY)
 DATA = NOTE.to_bytes()
@@ -121,6 +119,14 @@ def test_each_fault_has_its_name(data: bytes, error: type[NoteError]) -> None:
     with pytest.raises(error) as caught:
         parse_note(data)
     assert type(caught.value) is error
+
+
+def test_limits_are_inclusive() -> None:
+    many = replace(NOTE, signatures=NOTE.signatures * MAX_SIGNATURES)
+    assert parse_note(many.to_bytes()) == many
+    long = b"x" * (MAX_NOTE_BYTES - len(LINE) - 3) + b"\n\n" + LINE + b"\n"
+    assert len(long) == MAX_NOTE_BYTES
+    assert parse_note(long).to_bytes() == long
 
 
 def test_unknown_signers_are_ignored_and_do_not_suffice() -> None:

@@ -131,6 +131,11 @@ def test_missing_and_unreadable_files(tmp_path: Path, monkeypatch: pytest.Monkey
     def denied(*arguments: object) -> int:
         raise PermissionError(13, "Permission denied")
 
+    save_signing_key(LOG_KEY, tmp_path / "key.pem")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fstat", denied)
+        with pytest.raises(SigningKeyUnreadable, match="Permission denied"):
+            load_signing_key(tmp_path / "key.pem")
     monkeypatch.setattr(os, "open", denied)
     with pytest.raises(SigningKeyUnreadable, match="Permission denied"):
         load_signing_key(tmp_path / "key.pem")
@@ -151,9 +156,7 @@ def test_files_that_hold_no_private_key(tmp_path: Path, content: bytes) -> None:
         load_signing_key(private_file(tmp_path / "key.pem", content))
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"nonsense", LOG_KEY.to_pem(), LOG_KEY.public.to_pem()[:60], b"x" * 20_000]
-)
+@pytest.mark.parametrize("content", [b"", b"nonsense", LOG_KEY.to_pem(), LOG_KEY.public.to_pem()[:60], b"x" * 20_000])
 def test_files_that_hold_no_public_key(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(SigningKeyMalformed):
         load_verifying_key(private_file(tmp_path / "key.pub", content))

@@ -71,9 +71,7 @@ def test_the_vectors_verify_from_the_files_alone() -> None:
     assert Frontier.from_bytes(bytes.fromhex(tree["frontier_of_7"])).root.hex() == tree["root_of_7"]
 
 
-@pytest.mark.parametrize(
-    "name", ["merkle-log", "checkpoint", "log-proof", "envelope", "commitment", "signing-key"]
-)
+@pytest.mark.parametrize("name", ["merkle-log", "checkpoint", "log-proof", "envelope", "commitment", "signing-key"])
 def test_each_format_has_a_document_that_quotes_its_vector(name: str) -> None:
     document = (FORMATS / f"{name}.md").read_text()
     lines = document.splitlines()
@@ -96,9 +94,7 @@ def test_every_named_error_is_documented_and_tested() -> None:
         if name.endswith("Error"):
             continue
         assert f"`{name}`" in documents, f"{name} is in no document"
-        assert f"{name})" in tests or f"{name}, match" in tests or f"else {name}" in tests, (
-            f"{name} has no test"
-        )
+        assert f"{name})" in tests or f"{name}, match" in tests or f"else {name}" in tests, f"{name} has no test"
 
 
 def test_the_tree_in_the_docstring_is_complete() -> None:

@@ -51,8 +51,6 @@ used*, before anything was checked. Each check has a class of its own, so the na
     └── SigningKeyMissing  SigningKeyUnreadable  SigningKeyExposed  SigningKeyExists  SigningKeyUnwritable
 """
 
-# Like Refused and MissingExtra, these names say what is wrong; the group they belong to is the Error.
-
 from __future__ import annotations
 
 from expunge.errors import InputError, StoreError, VerificationError

@@ -95,16 +95,29 @@ class State:
 
     def copy(self, spare: MarginFactor | None = None) -> State:
         """Candidate for an edit: own arrays, shared kernel rows; `spare` lends its memory to the factor."""
-        return replace(
-            self,
+        return State(
+            gram=self.gram,
+            cap=self.cap,
+            sites=self.sites,
             multiplicity=self.multiplicity.copy(),
             ceiling=self.ceiling.copy(),
             alpha=self.alpha.copy(),
             slack=self.slack.copy(),
             status=self.status.copy(),
+            offset=self.offset,
             margin=self.margin.copy(spare),
-            pivots=0,
+            exact=self.exact,
         )
+
+    def compacted(self, kept: IndexArray, renumbered: IndexArray) -> State:
+        """Copy with the kept sites alone; `renumbered` gives each its new number."""
+        copy = State.start(self.gram.compacted(kept), self.multiplicity[kept], self.cap)
+        for name in ("alpha", "slack", "status"):
+            getattr(copy, name)[: kept.size] = getattr(self, name)[kept]
+        copy.offset, copy.exact, copy.pivots = self.offset, self.exact, self.pivots
+        copy.margin = self.margin.copy()
+        copy.margin.renumber(renumbered)
+        return copy
 
     def with_site(self, site: int, slack: float) -> State:
         """State with one more reserve site; shares every array, of which only unused places are written."""

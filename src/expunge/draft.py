@@ -1,0 +1,235 @@
+"""Everything an edit prepares beside the published view: candidate states, new slots, attempts.
+
+A draft may take several steps (a deletion that brings archived entries back takes one for each); every step
+passes the check before the next, and nothing counts until the memory adopts the draft's view.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from expunge.receipt import Attempt
+from expunge.solver import path
+from expunge.solver.fit import fit
+from expunge.solver.gram import GramRows
+from expunge.solver.margin import MarginFactor
+from expunge.solver.pivot import finish
+from expunge.solver.state import State
+from expunge.tolerances import SLACK_TOLERANCE
+from expunge.transaction import Path, Trial, transact
+from expunge.types import IndexArray, Vector
+from expunge.view import View
+from expunge.warranty import Archived, Mode
+
+__all__ = ["Draft", "Honoured", "rescues"]
+
+
+@dataclass(frozen=True)
+class Honoured:
+    """What an edit did to pruned entries."""
+
+    expired: tuple[str, ...] = ()
+    reactivated: tuple[str, ...] = ()
+    renewed: tuple[str, ...] = ()
+    rechecks: int = 0
+    solved: bool = True
+
+
+class Draft:
+    """A view in the making. A step that no path can solve returns False, and the draft is to be dropped."""
+
+    def __init__(self, view: View, spare: MarginFactor) -> None:
+        self.base = view
+        self.state = view.state
+        self.count = view.count
+        self.alive = view.alive
+        self.size = view.size
+        self.check = view.check
+        self.attempts: list[Attempt] = []
+        self.pivots = 0
+        self.rescued = False
+        self.warranties = view.warranties
+        self._spare = spare
+
+    def view(self) -> View:
+        """The version that the steps so far lead to."""
+        base = self.base
+        return View(
+            self.state,
+            base.entries,
+            self.count,
+            self.alive,
+            self.size,
+            self.check,
+            base.site_of_key,
+            self.warranties,
+            base.edit + 1,
+        )
+
+    def slack(self, key: Vector) -> float:
+        """G at a key under the candidate."""
+        gram = self.state.gram
+        weights = self.state.alpha[gram.site_of[: gram.count]]
+        return self.state.offset - 1.0 + 2.0 * float(weights @ gram.column_for(key))
+
+    def admit(
+        self,
+        name: str,
+        key: Vector,
+        value: Vector,
+        *,
+        subject: str | None = None,
+        payload: bytes | None = None,
+        salt: bytes | None = None,
+    ) -> bool:
+        """Add one entry."""
+        started = time.perf_counter()
+        base, state, gram = self.base, self.state, self.state.gram
+        packed = key.tobytes()
+        site = base.site_of_key.get(packed, -1)
+        if not (0 <= site < state.sites and state.multiplicity[site] > 0 and gram.keys[site].tobytes() == packed):
+            column = gram.column_for(key)
+            slack = state.offset - 1.0 + 2.0 * float(state.alpha[gram.site_of[: gram.count]] @ column)
+            site = gram.add_site(key, column)
+            grown = state.with_site(site, slack)
+            # A stale number is found out by comparing keys, so this may be written before the view is adopted.
+            base.site_of_key[packed] = site
+            stays = slack >= 0.0 and state.exact
+        else:
+            grown = replace(state, multiplicity=state.multiplicity.copy(), ceiling=state.ceiling.copy())
+            grown.set_multiplicity(site, int(state.multiplicity[site]) + 1)
+            stays = False
+        if stays:
+            # Neither coefficients nor offset change, so every other term of the last check still stands.
+            self.state = grown
+            self.attempts.append(Attempt("reserve", self.check, time.perf_counter() - started))
+        elif not self._solve(grown, lambda candidate: path.admit(candidate, site), grown.multiplicity[: grown.sites]):
+            return False
+        slot = base.entries.append(name, key, value, site, subject=subject, payload=payload, salt=salt)
+        if self.alive.size < base.entries.site.size:
+            alive = np.ones(base.entries.site.size, dtype=bool)
+            alive[: self.count] = self.alive[: self.count]
+            self.alive = alive
+        self.alive[slot] = True
+        self.count, self.size = slot + 1, self.size + 1
+        return True
+
+    def remove(self, slots: list[int]) -> bool:
+        """Take entries away, in one coupled path."""
+        state = self.state
+        losses = dict(Counter(self.base.entries.site[slots].tolist()))
+        counts = state.multiplicity[: state.sites].copy()
+        for site, lost in losses.items():
+            counts[site] -= lost
+        if not self._solve(state, lambda candidate: path.remove(candidate, losses), counts):
+            return False
+        self.alive = self.alive.copy()
+        self.alive[slots] = False
+        self.size -= len(slots)
+        return True
+
+    def honour_warranties(self) -> Honoured:
+        """Settle what the steps so far did to pruned entries.
+
+        A forgotten entry whose warranty ran out is expired. An archived one is rechecked exactly, and renewed,
+        or brought back when its slack is negative; each return can end further warranties, so this repeats
+        until none is left.
+        """
+        edit = self.base.edit + 1
+        expired: list[str] = []
+        reactivated: list[str] = []
+        renewed: set[str] = set()
+        rechecks = 0
+        while True:
+            due = [name for name, left in self.warranties.remaining(self.state).items() if left < 0.0]
+            lost = [name for name in due if self.warranties.records[name].mode == "forget"]
+            if lost:
+                self.warranties = self.warranties.expired(lost, edit)
+                expired += lost
+            held = [name for name in due if self.warranties.records[name].mode == "archive"]
+            slacks = {name: self.slack(self.warranties.archive[name].key) for name in held}
+            rechecks += len(held)
+            back = min(slacks, key=lambda name: slacks[name], default=None)
+            if back is None or slacks[back] >= -SLACK_TOLERANCE:
+                break
+            entry = self.warranties.archive[back]
+            self.warranties = self.warranties.without([back])
+            reactivated.append(back)
+            renewed.discard(back)
+            if not self.admit(
+                back, entry.key, entry.value, subject=entry.subject, payload=entry.payload, salt=entry.salt
+            ):
+                return Honoured(tuple(expired), tuple(reactivated), (), rechecks, solved=False)
+        if held:
+            sketch = max(self.warranties.records[name].neighbours.size for name in held)
+            entries = [self.warranties.archive[name] for name in held]
+            self.warranties = self.warranties.issued(held, entries, self.state, edit, "archive", sketch)
+            renewed.update(held)
+        return Honoured(tuple(expired), tuple(reactivated), tuple(sorted(renewed)), rechecks)
+
+    def prune(self, slots: list[int], mode: Mode, sketch: int) -> bool:
+        """Take entries of zero weight out of the live memory, under warranty."""
+        entries = self.base.entries
+        names = [entries.ids[slot] or "" for slot in slots]
+        contents = [
+            Archived(
+                self.state.gram.keys[entries.site[slot]].copy(),
+                entries.values[slot].copy(),
+                entries.subjects[slot],
+                entries.payloads[slot],
+                entries.salts[slot],
+            )
+            for slot in slots
+        ]
+        if not self.remove(slots):
+            return False
+        self.warranties = self.warranties.issued(names, contents, self.state, self.base.edit + 1, mode, sketch)
+        return True
+
+    def _solve(self, state: State, update: Callable[[State], None], counts: IndexArray) -> bool:
+        def along_path() -> State:
+            spare = self._spare if self._spare is not state.margin else None
+            candidate = state.copy(spare)
+            update(candidate)
+            return candidate
+
+        gram = state.gram
+        trial: Trial | None = None
+        if state.exact:
+            trial = transact([Path("path", along_path, finish)], counts)
+        if trial is None or trial.state is None:
+            failed = () if trial is None else trial.attempts
+            cold = Path("cold", lambda: fit(gram, counts, state.cap))
+            trial = transact([cold, *rescues(gram, counts, state.cap)], counts, failed=failed)
+        self.attempts.extend(trial.attempts)
+        if trial.state is None:
+            return False
+        self.warranties = self.warranties.travelled(state, trial.state)
+        self.rescued = self.rescued or trial.rescued
+        self.state, self.check = trial.state, trial.check
+        self.pivots += trial.state.pivots
+        return True
+
+
+def rescues(gram: GramRows, counts: IndexArray, cap: float) -> list[Path]:
+    """Independent backends, in order; each takes the problem from the keys, none from the failed state."""
+
+    def by(backend: str) -> Callable[[], State]:
+        def solve() -> State:
+            from expunge.solver.reference import solve_reference
+
+            present = np.flatnonzero(counts)
+            keys = np.repeat(gram.keys[present], counts[present], axis=0)
+            answer = solve_reference(keys, cap=cap, sigma=gram.sigma, backend=backend)
+            alpha = np.zeros(counts.size)
+            np.add.at(alpha, np.repeat(present, counts[present]), answer.coefficients)
+            return State.foreign(gram, counts, cap, alpha, answer.offset)
+
+        return solve
+
+    return [Path("daqp", by("daqp")), Path("proxqp", by("proxqp"))]

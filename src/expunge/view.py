@@ -1,0 +1,98 @@
+"""One published version of a memory: the solver's state, the entries it counts, and the check that let it through.
+
+A view is immutable by convention. An edit prepares the next one beside it (`draft`) and replaces the memory's
+reference in one assignment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from expunge.check import StateCheck
+from expunge.commitment import state_digest
+from expunge.entries import Entries
+from expunge.problem import row_bytes
+from expunge.solver.state import State
+from expunge.types import IndexArray, Matrix, Vector
+from expunge.warranty import Warranties
+
+__all__ = ["View"]
+
+
+@dataclass(eq=False)
+class View:
+    """State, entries, and which slots count."""
+
+    state: State
+    entries: Entries
+    count: int
+    alive: npt.NDArray[np.bool_]
+    size: int
+    check: StateCheck
+    site_of_key: dict[bytes, int] = field(repr=False)
+    warranties: Warranties = field(default_factory=Warranties)
+    edit: int = 0
+
+    @cached_property
+    def slots(self) -> IndexArray:
+        """Slots of the entries, in row order."""
+        return np.flatnonzero(self.alive[: self.count])
+
+    @cached_property
+    def sites(self) -> IndexArray:
+        """Site of each entry, in row order."""
+        return self.entries.site[self.slots]
+
+    @cached_property
+    def coefficients(self) -> Vector:
+        """α of each entry, in row order."""
+        return _frozen(self.state.shares()[self.sites])
+
+    @cached_property
+    def keys(self) -> Matrix:
+        """Key of each entry, in row order."""
+        return _frozen(self.state.gram.keys[self.sites])
+
+    @cached_property
+    def values(self) -> Matrix:
+        """Value of each entry, in row order."""
+        return _frozen(self.entries.values[self.slots])
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the whole state."""
+        return state_digest(
+            self.state.cap,
+            self.state.gram.sigma,
+            self.state.offset,
+            self.entries.commitments[self.slots],
+            self.coefficients,
+        )
+
+    def slot(self, name: str) -> int | None:
+        """Slot of a live entry, or None."""
+        slot = self.entries.slot_of.get(name)
+        return slot if slot is not None and slot < self.count and self.alive[slot] else None
+
+    def compacted(self) -> View:
+        """Same version without absent sites and wiped slots; row order is kept."""
+        state = self.state
+        kept = state.present()
+        renumbered = np.full(state.sites, -1, dtype=np.int64)
+        renumbered[kept] = np.arange(kept.size)
+        compact = state.compacted(kept, renumbered)
+        entries = self.entries.compacted(self.slots, renumbered[self.sites])
+        numbers = {key: site for site, key in enumerate(row_bytes(compact.gram.keys[: kept.size]))}
+        alive = np.ones(entries.site.size, dtype=bool)
+        warranties = self.warranties.renumbered(renumbered)
+        return View(compact, entries, self.size, alive, self.size, self.check, numbers, warranties, self.edit)
+
+
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,318 @@
+"""Edits along the path: each equals a fresh fit of what remains, on every named problem, without a rescue.
+
+Coefficients are compared where the remaining keys determine them: the margin system of the fresh fit bounds
+what a residual can do to them. Gate scores depend on the centre and the offset, and are compared always.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from agreement import (
+    EPSILON,
+    MEASURED,
+    assert_same_function,
+    assert_sound,
+    by_id,
+    cap_of,
+    fitted,
+    snapshot,
+    strict_residual,
+)
+from expunge import DeletionRefused, Memory, Receipt
+from expunge.types import Matrix
+from problems import PROBLEMS, Problem
+
+ON_THE_PATH = ("admitted", "decrement", "certified_zero")
+
+
+def assert_on_the_path(receipt: Receipt, outcomes: tuple[str, ...] = ON_THE_PATH) -> None:
+    """One attempt, of the maintained solver itself: neither a rescue nor a quiet cold fit."""
+    assert receipt.outcome in outcomes, receipt
+    assert len(receipt.attempts) == 1, receipt.attempts
+    assert receipt.attempts[0].error is None
+    assert receipt.attempts[0].path in ("path", "reserve"), receipt.attempts
+    assert receipt.check.worst <= MEASURED
+
+
+def sensitivity(memory: Memory) -> float:
+    """‖M⁻¹‖: how much a residual can move a coefficient while the partition stays."""
+    return float(np.max(np.sum(np.abs(memory.inverse), axis=1)))
+
+
+def groups_by_id(memory: Memory) -> list[set[str]]:
+    names, groups = np.array(memory.ids), memory.partition
+    return [set(names[rows].tolist()) for rows in (groups.margin, groups.bound, groups.reserve)]
+
+
+def assert_same_coefficients(memory: Memory, other: Memory) -> None:
+    """Equal as far as the keys determine them; nothing to say where rounding chose another partition."""
+    if groups_by_id(memory) == groups_by_id(other):
+        residual = strict_residual(memory) + strict_residual(other)
+        theirs = by_id(other)
+        difference = max(abs(a - theirs[name]) for name, a in by_id(memory).items())
+        assert difference <= max(sensitivity(memory), sensitivity(other)) * residual + EPSILON * memory.cap
+
+
+def assert_equal_to_refit(memory: Memory, points: Matrix) -> None:
+    fresh = memory.refit()
+    assert_sound(memory)
+    assert_same_function(memory, fresh, points)
+    assert_same_coefficients(memory, fresh)
+
+
+def some_rows(problem: Problem, count: int) -> list[int]:
+    """Every row of a small problem; of a large one, `count` spread over it."""
+    return sorted({int(row) for row in np.linspace(0, problem.size - 1, count)})
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_deleting_one_equals_a_refit(name: str) -> None:
+    problem = PROBLEMS[name]
+    if fitted(problem).deletable == 0:
+        with pytest.raises(DeletionRefused):
+            fitted(problem).delete("0")
+        return
+    for row in some_rows(problem, 16):
+        memory = fitted(problem)
+        active = memory.coefficients[row] > 0.0
+        receipt = memory.delete(str(row))
+        assert_on_the_path(receipt, ("decrement",) if active else ("certified_zero",))
+        assert str(row) not in memory.ids
+        assert_equal_to_refit(memory, problem.keys)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_admitting_the_last_key_equals_fitting_it(name: str) -> None:
+    problem = PROBLEMS[name]
+    whole = fitted(problem)
+    if whole.deletable == 0:
+        return
+    for row in some_rows(problem, 6):
+        rest = [r for r in range(problem.size) if r != row]
+        memory = Memory.fit(
+            problem.keys[rest],
+            problem.values[rest],
+            sigma=problem.sigma,
+            cap=cap_of(problem),
+            ids=[str(r) for r in rest],
+        )
+        assert_on_the_path(memory.admit(problem.keys[row], problem.values[row], id=str(row)))
+        assert_equal_to_refit(memory, problem.keys)
+        assert_same_function(memory, whole, problem.keys)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_readmitting_a_deleted_key_restores_the_memory(name: str) -> None:
+    problem = PROBLEMS[name]
+    if fitted(problem).deletable == 0:
+        return
+    for row in some_rows(problem, 6):
+        memory, before = fitted(problem), fitted(problem)
+        memory.delete(str(row))
+        assert_on_the_path(memory.admit(problem.keys[row], problem.values[row], id=str(row)))
+        assert memory.ids == (*(i for i in before.ids if i != str(row)), str(row))
+        assert_sound(memory)
+        assert_same_function(memory, before, problem.keys)
+        assert_same_coefficients(memory, before)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_deleting_down_to_the_last_feasible_key(name: str) -> None:
+    problem = PROBLEMS[name]
+    memory = fitted(problem)
+    order = np.random.default_rng(5).permutation(problem.size).astype(str).tolist()
+    for left in range(memory.deletable, 0, -1):
+        assert memory.deletable == left
+        assert_on_the_path(memory.delete(order.pop()))
+        if left % 16 == 1 or problem.size <= 16:
+            assert_equal_to_refit(memory, problem.keys)
+    assert memory.deletable == 0
+    before = snapshot(memory)
+    with pytest.raises(DeletionRefused) as refused:
+        memory.delete(order[-1])
+    assert refused.value.measured < refused.value.allowed == 1.0
+    assert snapshot(memory) == before
+    assert_sound(memory)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_growing_from_the_fewest_keys(name: str) -> None:
+    problem = PROBLEMS[name]
+    start = problem.size - fitted(problem).deletable
+    memory = Memory.fit(problem.keys[:start], problem.values[:start], sigma=problem.sigma, cap=cap_of(problem))
+    for row in range(start, problem.size):
+        assert_on_the_path(memory.admit(problem.keys[row], problem.values[row]))
+    assert memory.ids == fitted(problem).ids
+    assert_sound(memory)
+    assert_same_function(memory, fitted(problem), problem.keys)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_several_at_once_equal_one_by_one_in_any_order(name: str) -> None:
+    problem = PROBLEMS[name]
+    count = min(fitted(problem).deletable, 5)
+    if count < 2:
+        return
+    victims = [str(r) for r in np.random.default_rng(2).choice(problem.size, count, replace=False)]
+    together = fitted(problem)
+    receipt = together.delete(victims)
+    assert_on_the_path(receipt)
+    assert set(receipt.applied) == set(victims)
+    assert_equal_to_refit(together, problem.keys)
+    for order in itertools.islice(itertools.permutations(victims), 0, 120, 29):
+        single = fitted(problem)
+        for victim in order:
+            assert_on_the_path(single.delete(victim))
+        assert single.ids == together.ids
+        assert_same_function(single, together, problem.keys)
+        assert_same_coefficients(single, together)
+    backwards = fitted(problem)
+    backwards.delete(victims[::-1])
+    assert backwards.coefficients.tobytes() == together.coefficients.tobytes()
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_all_that_can_go_in_one_transaction(name: str) -> None:
+    problem = PROBLEMS[name]
+    memory = fitted(problem)
+    victims = [str(row) for row in range(memory.deletable)]
+    receipt = memory.delete(victims)
+    if victims:
+        assert_on_the_path(receipt)
+    else:
+        assert receipt.outcome == "noop"
+    assert memory.deletable == 0
+    assert_equal_to_refit(memory, problem.keys)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_copy_of_every_kind_of_key(name: str) -> None:
+    """Admit an exact duplicate of a margin, a bound and a reserve key, then take the originals away."""
+    problem = PROBLEMS[name]
+    groups = fitted(problem).partition
+    for group in (groups.margin, groups.bound, groups.reserve):
+        if group.size == 0:
+            continue
+        row = int(group[group.size // 2])
+        memory, before = fitted(problem), fitted(problem)
+        assert_on_the_path(memory.admit(problem.keys[row], problem.values[row], id="copy"))
+        shares = by_id(memory)
+        assert shares["copy"] == shares[str(row)]
+        assert_equal_to_refit(memory, problem.keys)
+        assert_on_the_path(memory.delete(str(row)))
+        assert_sound(memory)
+        assert_same_function(memory, before, problem.keys)
+
+
+@pytest.mark.parametrize("name", ["sequential-gaussian-n64-d6", "embedding-384d", "expiry-before", "lattice-3d-4"])
+def test_a_key_that_stays_in_reserve_changes_nothing(name: str) -> None:
+    problem = PROBLEMS[name]
+    memory = fitted(problem)
+    inner = memory.coefficients @ memory.keys
+    assert memory.solution.slack(inner[None, :])[0] > 0.0
+    state = (memory.coefficients.tobytes(), memory.offset, memory.inverse.tobytes())
+    seen = memory.read(problem.keys).tobytes()
+    receipt = memory.admit(inner, problem.values[0], id="inner")
+    assert_on_the_path(receipt, ("admitted",))
+    assert receipt.pivots == 0
+    assert memory.coefficients[-1] == 0.0
+    assert (memory.coefficients[:-1].tobytes(), memory.offset, memory.inverse.tobytes()) == state
+    assert memory.read(problem.keys).tobytes() == seen
+    assert_equal_to_refit(memory, problem.keys)
+    assert memory.delete("inner").outcome == "certified_zero"
+    assert (memory.coefficients.tobytes(), memory.offset, memory.inverse.tobytes()) == state
+
+
+@pytest.mark.parametrize("name", [name for name in PROBLEMS if name.startswith("empty-margin")])
+def test_an_empty_margin_is_left_and_reached_again(name: str) -> None:
+    problem = PROBLEMS[name]
+    outlier = problem.keys[0] + 10.0 * problem.sigma
+    memory = fitted(problem)
+    assert memory.partition.margin.size == 0 or memory.cap * problem.size > 1.0
+    for _ in range(3):
+        assert_on_the_path(memory.admit(outlier, problem.values[0], id="outlier"))
+        assert_equal_to_refit(memory, problem.keys)
+        assert_on_the_path(memory.delete("outlier"))
+        assert_equal_to_refit(memory, problem.keys)
+        assert_same_function(memory, fitted(problem), problem.keys)
+
+
+def test_all_at_the_cap_then_one_more_each_way() -> None:
+    rng = np.random.default_rng(9)
+    keys = rng.standard_normal((20, 3))
+    memory = Memory.fit(keys, keys, sigma=2.0, cap=1 / 20)
+    assert memory.partition.bound.size == 20
+    assert memory.deletable == 0
+    for k in range(4):
+        extra = 2.0 * rng.standard_normal(3)
+        assert_on_the_path(memory.admit(extra, extra, id=f"extra-{k}"))
+        assert_equal_to_refit(memory, keys)
+    for k in range(4):
+        assert_on_the_path(memory.delete(f"extra-{k}"))
+        assert_equal_to_refit(memory, keys)
+    assert np.all(memory.coefficients == 1 / 20)
+
+
+def test_a_single_key_is_an_ordinary_memory() -> None:
+    memory = Memory.fit([[1.0, 2.0]], [[5.0]], sigma=1.0, nu=1.0, ids=["only"])
+    assert (memory.cap, memory.deletable, memory.offset) == (1.0, 0, -1.0)
+    with pytest.raises(DeletionRefused):
+        memory.delete("only")
+    for k in range(3):
+        assert_on_the_path(memory.admit([float(k), 0.0], [float(k)], id=str(k)))
+        assert_equal_to_refit(memory, memory.keys)
+    for name in ("only", "0", "1"):
+        assert_on_the_path(memory.delete(name))
+        assert_equal_to_refit(memory, memory.keys)
+    assert memory.ids == ("2",)
+    assert memory.coefficients.tolist() == [1.0]
+    assert memory.read([9.0, 9.0]).tolist() == [[2.0]]
+
+
+def test_copies_come_and_go() -> None:
+    keys = np.random.default_rng(0).standard_normal((9, 3))
+    memory = Memory.fit(keys, keys, sigma=2.0, cap=0.2)
+    for k in range(12):
+        assert_on_the_path(memory.admit(keys[0], keys[0], id=f"copy-{k}"))
+        assert len({by_id(memory)[i] for i in ("0", *(f"copy-{j}" for j in range(k + 1)))}) == 1
+        assert_equal_to_refit(memory, keys)
+    assert_on_the_path(memory.delete(["0", *(f"copy-{k}" for k in range(6))]))
+    assert_equal_to_refit(memory, keys)
+    assert_on_the_path(memory.delete([f"copy-{k}" for k in range(6, 12)]))
+    assert_equal_to_refit(memory, keys)
+    assert len(memory) == 8
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-6, 1e-9, 1e-12, 1e-15])
+def test_dependent_keys_trade_places(noise: float) -> None:
+    """Four keys on a line within rounding of dependence, then edits among them."""
+    rng = np.random.default_rng(3)
+    keys = np.vstack([rng.standard_normal((10, 2)), [1.0, 1.0] + noise * rng.standard_normal((6, 2))])
+    memory = Memory.fit(keys, keys, sigma=5.0, cap=0.15)
+    for row in (10, 12, 14):
+        assert_on_the_path(memory.delete(str(row)))
+        assert_equal_to_refit(memory, keys)
+    for row in (14, 12, 10):
+        assert_on_the_path(memory.admit(keys[row], keys[row], id=str(row)))
+        assert_equal_to_refit(memory, keys)
+
+
+def test_the_papers_expiry_example() -> None:
+    problem = PROBLEMS["expiry-before"]
+    memory = fitted(problem)
+    assert memory.coefficients[2] == 0.0
+    pruned = fitted(problem)
+    query = [[0.25, 0.1]]
+    before = pruned.read(query), pruned.score(query)
+    assert pruned.delete("2").outcome == "certified_zero"
+    assert (pruned.read(query), pruned.score(query)) == before
+    memory.admit([0.0, -10.0], [4.0], id="3")
+    pruned.admit([0.0, -10.0], [4.0], id="3")
+    assert memory.coefficients[2] == pytest.approx(0.033, abs=5e-4)
+    # The certificate has expired: the two memories are no longer one.
+    everywhere = np.vstack([memory.keys, query])
+    assert np.max(np.abs(memory.score(everywhere) - pruned.score(everywhere))) > 1e-3
