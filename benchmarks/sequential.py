@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from machine import describe
 
 from expunge import Memory, Refused
 from expunge.audit.trajectories import DIMENSIONS, REGIMES, SIZES, Operation, draw_trajectory
 from expunge.kernel import kernel_block
 from expunge.solver.reference import polish, solve_reference
+from machine import describe
 
 RESULTS = Path(__file__).parent / "results"
 # The paper's guarded solver, Table 6.

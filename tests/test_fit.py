@@ -124,6 +124,17 @@ def test_a_saturated_problem_has_every_key_at_its_cap(size: int) -> None:
     assert memory.offset == pytest.approx(float(t.min()), abs=1e-15)
 
 
+@pytest.mark.parametrize("needed", [5, 20, 37, 40, 41, 44, 45, 52, 100])
+@pytest.mark.parametrize("spare", [1, 2, 4])
+def test_a_cap_of_one_over_a_whole_number(needed: int, spare: int) -> None:
+    """The caps of `needed` keys add up to 1 but for rounding, so that the margin may be empty or hold 1e-17."""
+    for seed in range(4):
+        keys = draw(needed + spare, 3, seed)
+        memory = Memory.fit(keys, keys, sigma=2.0, cap=1.0 / needed)
+        assert not memory.outcomes
+        assert_sound(memory)
+
+
 def test_nu_and_its_cap_are_the_same_fit() -> None:
     keys = draw(150, 4)
     by_nu = Memory.fit(keys, keys, sigma=2.0, nu=0.3)

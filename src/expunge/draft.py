@@ -146,7 +146,7 @@ class Draft:
         renewed: set[str] = set()
         rechecks = 0
         while True:
-            due = [name for name, left in self.warranties.remaining(self.state).items() if left < 0.0]
+            self.warranties, due = self.warranties.settled(self.state)
             lost = [name for name in due if self.warranties.records[name].mode == "forget"]
             if lost:
                 self.warranties = self.warranties.expired(lost, edit)

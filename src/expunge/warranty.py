@@ -118,6 +118,9 @@ class Warranties:
     anchors: dict[int, Anchor] = field(default_factory=dict)
     records: dict[str, Record] = field(default_factory=dict)
     archive: dict[str, Archived] = field(default_factory=dict)
+    travel: float = 0.0  # the odometer: how far c has moved in all
+    # Bounds computed earlier, less what the odometer has moved since: often enough to spare computing them again.
+    _earlier: dict[str, float] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.records)
@@ -133,7 +136,7 @@ class Warranties:
         similarity = block @ state.alpha[active]
         records, archive = dict(self.records), dict(self.archive)
         for row, (name, entry) in enumerate(zip(names, entries, strict=True)):
-            nearest = np.argsort(-block[row], kind="stable")[:sketch]
+            nearest = _most_telling(block[row], active, state, sketch)
             known = float(block[row, nearest] @ state.alpha[active[nearest]])
             value = float(similarity[row])
             records[name] = Record(
@@ -141,14 +144,16 @@ class Warranties:
             )
             if mode == "archive":
                 archive[name] = entry
-        return Warranties({**self.anchors, number: _anchor(state, edit)}, records, archive)._tidy()
+        earlier = {name: left for name, left in self._earlier.items() if name not in set(names)}
+        anchors = {**self.anchors, number: _anchor(state, edit)}
+        return Warranties(anchors, records, archive, self.travel, earlier)._tidy()
 
     def without(self, names: Iterable[str]) -> Warranties:
         """Without some entries: deleted on request, or back among the live ones."""
         gone = set(names)
         records = {name: record for name, record in self.records.items() if name not in gone}
         archive = {name: entry for name, entry in self.archive.items() if name not in gone}
-        return Warranties(self.anchors, records, archive)._tidy()
+        return replace(self, records=records, archive=archive)._tidy()
 
     def travelled(self, before: State, after: State) -> Warranties:
         """After one edit: odometers moved on, and nothing kept that belongs to a deleted key.
@@ -162,14 +167,17 @@ class Warranties:
         records = self.records
         if any(after.multiplicity[record.neighbours].min(initial=1) == 0 for record in records.values()):
             records = {name: _without_absent(record, after) for name, record in records.items()}
-        return Warranties(anchors, records, self.archive)
+        # One edit lowers a slack by at most 2‖Δc‖ and the offset's fall.
+        loss = 2.0 * step + max(0.0, before.offset - after.offset)
+        earlier = {name: left - loss for name, left in self._earlier.items() if left > loss}
+        return Warranties(anchors, records, self.archive, self.travel + step, earlier)
 
     def expired(self, names: Iterable[str], edit: int) -> Warranties:
         """With some certificates ended by an edit."""
         records = dict(self.records)
         for name in names:
             records[name] = replace(records[name], expired_at=edit)
-        return Warranties(self.anchors, records, self.archive)
+        return replace(self, records=records)
 
     def renumbered(self, numbers: IndexArray) -> Warranties:
         """After a compaction of the sites."""
@@ -188,18 +196,25 @@ class Warranties:
         records = {
             name: replace(record, neighbours=numbers[record.neighbours]) for name, record in self.records.items()
         }
-        return Warranties(anchors, records, self.archive)
+        return replace(self, anchors=anchors, records=records)
 
-    def remaining(self, state: State) -> dict[str, float]:
+    def remaining(self, state: State, names: Iterable[str] | None = None) -> dict[str, float]:
         """Proved lower bound on each key's slack under a state; at least zero means still valid."""
         groups: dict[int, dict[str, Record]] = {}
-        for name, record in self.records.items():
+        for name in self.records if names is None else names:
+            record = self.records[name]
             if record.expired_at is None:
                 groups.setdefault(record.anchor, {})[name] = record
         bounds: dict[str, float] = {}
         for number, group in groups.items():
             bounds.update(_remaining(self.anchors[number], group, state))
         return bounds
+
+    def settled(self, state: State) -> tuple[Warranties, list[str]]:
+        """With bounds under a state computed where earlier ones have run out, and who is no longer covered."""
+        bounds = self.remaining(state, [name for name in self.records if name not in self._earlier])
+        earlier = self._earlier | {name: left for name, left in bounds.items() if left > 0.0}
+        return replace(self, _earlier=earlier), [name for name, left in bounds.items() if left < 0.0]
 
     def rows(self, state: State) -> list[Warranty]:
         """Where every pruned entry stands."""
@@ -227,8 +242,7 @@ class Warranties:
         used = {record.anchor for record in self.records.values()}
         if len(used) == len(self.anchors):
             return self
-        anchors = {number: anchor for number, anchor in self.anchors.items() if number in used}
-        return Warranties(anchors, self.records, self.archive)
+        return replace(self, anchors={number: anchor for number, anchor in self.anchors.items() if number in used})
 
 
 def _followed(anchor: Anchor, after: State, step: float) -> Anchor:
@@ -251,6 +265,22 @@ def _without_absent(record: Record, state: State) -> Record:
     if here.all():
         return record
     return replace(record, neighbours=record.neighbours[here], kernels=record.kernels[here])
+
+
+def _most_telling(kernels: Vector, active: IndexArray, state: State, count: int) -> IndexArray:
+    """Places of the active keys that say most about a key, given those already chosen: matching pursuit.
+
+    The nearest first; then whichever explains most of what is left of φ.
+    """
+    chosen: list[int] = []
+    left = kernels.copy()
+    for _ in range(min(count, active.size)):
+        left[chosen] = 0.0
+        chosen.append(int(np.argmax(np.abs(left))))
+        rows = state.gram.block(active[chosen], active)
+        weights = np.linalg.lstsq(rows[:, chosen], kernels[chosen], rcond=1e-10)[0]
+        left = kernels - weights @ rows
+    return np.array(sorted(chosen), dtype=np.int64)
 
 
 def _anchor(state: State, edit: int) -> Anchor:

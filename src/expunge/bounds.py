@@ -1,0 +1,602 @@
+"""How far a stored state is from the exact optimum, for every query at once, in fp64 and without a tolerance.
+
+Every number returned is an upper bound in exact arithmetic: rounding is bounded, not ignored. Keys, cap and σ
+are taken as exact binary numbers; α*, c* = Σα*φ(x), ρ* belong to the exact optimum (DESIGN §6; paper, Eq. 2).
+With t = 1 − 2Kα for the stored α, κ ≤ 1, and k = ⌈1/C⌉:
+
+**Rounding.** x̂ = Σ(fl(fl(a−b)·fl(1/σ)))² has relative error γ_{d+6}, since its terms are nonnegative. `_decay`
+evaluates exp(−x̂) by x̂ = m ln 2 + r, |r| ≤ 0.35 and a Taylor polynomial of degree 13, from + and × alone:
+truncation 0.07u, Horner (2 + 2|r|)e^{2|r|}u ≤ 5.5u, reduction 0.8u, so 8u = 2⁻⁵⁰ bounds its relative error
+(u = 2⁻⁵³). Then |κ̂ − κ| ≤ 1.01 κ̂ (2⁻⁵⁰ + γ_{d+8} x̂) + 10⁻³⁰⁰, and sums add γ times their absolute sum.
+
+**Lemma 1 (offset).** ρ* = t*_(k), the k-th largest t* over the rows: α* maximises ⟨t*, z⟩ over Σz = 1,
+0 ≤ z ≤ C, which fills the largest t* first; with an empty margin it is the least t* of the bound keys, our
+convention. An order statistic is 1-Lipschitz in the largest change, so |ρ* − t_(k)| ≤ max|t* − t| ≤ 2e, where
+e ≥ ‖c − c*‖.
+
+**Lemma 2 (gap).** For any ρ and α with mass 1 + μ and total box violation V,
+2‖c − c*‖² = Σ(t* − t)(α − α*) ≤ G + 2V + |ρ* − ρ||μ|,  G = Σ (ρ−t)⁺ α + (t−ρ)⁺ (C−α):
+split t* − t into (t*−ρ*) + (ρ−t) + (ρ*−ρ). By the KKT conditions (t*−ρ*)(α−α*) ≤ 0 inside the box and
+≤ 2 times the violation outside, since t*, ρ* ∈ [−1, 1]; and (ρ−t)(α−α*) ≤ its maximum over α* ∈ [0, C].
+G is the duality gap, so ‖c − c*‖² ≤ G/2: half of what DESIGN §6 allows. With Lemma 1 the mass term is
+(2e + |ρ − t_(k)|)|μ|, and e follows from a quadratic.
+
+**Lemma 3 (zero weights).** If t_(k) − t_i > 2√2 e, then α*_i = 0. At least k rows j have t_j ≥ t_(k), and for each
+t*_j − t*_i ≥ t_j − t_i − 2e‖φ_j − φ_i‖ > 0 because ‖φ_j − φ_i‖ ≤ √2; so t*_i < t*_(k) = ρ*. Likewise
+t_i − t_(k) > 2√2 e gives α*_i = C. In terms of the gap the threshold is 2√G, half of DESIGN's 4√G; but it counts
+from t_(k), not from a stored offset, about which the gap says nothing when the margin is empty.
+
+**Lemma 4 (after the partition).** Let Lemma 3 settle every site but those of U, K_UU ⪰ λ > 0, and let Δ = α − α*. On
+a settled site Δ is known; let its total be κ₀. On U, (ρ−t_i)Δ_i ≤ r_i|Δ_i|, where r_i is the part of |ρ−t_i| on the
+wrong side for the sign that Δ_i can have. As ‖Δ_U‖ ≤ (‖c−c*‖ + κ₀)/√λ, Lemma 2 becomes
+2e² ≤ (e + κ₀)‖r_U‖/√λ + Σ_settled|ρ−t||Δ| + 2V + (2e + |ρ−t_(k)|)|μ|:
+linear in the residual, where the gap gives its square root. For a state solved to 1e−15 that is 1e−14, not 1e−8.
+
+**Score.** s(x) − s*(x) = 2⟨c−c*, φ(x)⟩ − (ρ−ρ*), so |s − s*| ≤ 2e + |ρ − t_(k)| + 2e for every x whatever.
+DESIGN's 4√G therefore holds with room (4e = 2√2√G) exactly when the stored offset is t_(k) or near it.
+
+**Readout.** With o(q) = Σακv/Σακ, o*(q) − o(q) = −ΣΔκ(v − o)/Σα*κ, so its norm is at most
+[‖Δ_U‖ ‖(κ‖v−o‖)_U‖ + Σ_settled|Δ|κ‖v−o‖] / [Σακ − |ΣΔκ|]; and, as o* is a mean of values, never more than the
+largest ‖v_i − o‖ over rows not proved zero. Without λ > 0 only the second bound remains.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+from scipy.linalg import eigvalsh
+
+from expunge.errors import InputError
+from expunge.problem import LARGEST, as_points, fewest_keys
+from expunge.types import IndexArray, Matrix, Vector
+
+__all__ = [
+    "Bounds",
+    "Sites",
+    "gamma",
+    "kernel_enclosure",
+    "proved_zero",
+    "rigorous_bounds",
+    "similarity_enclosure",
+    "smallest_eigenvalue",
+]
+
+UNIT: Final = 2.0**-53
+DECAY_ERROR: Final = 2.0**-50
+# Everything below counts as this much: kernel values beyond FAR, and every underflow.
+TINY: Final = 1e-300
+FAR: Final = 700.0
+# Covers the second-order terms that the text leaves out and the rounding of the bounds themselves.
+SAFE: Final = 1.01
+SLIGHT: Final = 1.0 + 1e-6
+TILE: Final = 64
+# NumPy's exponential is not ours; its documented error is below four units in the last place.
+NUMPY_EXP_ERROR: Final = 8.0 * UNIT
+# A larger open block is not worth its eigenvalue; the gap bound stands.
+OPEN_LIMIT: Final = 1500
+ROUNDS: Final = 6
+
+_LOG2_E: Final = 1.4426950408889634
+_LN2_HIGH: Final = float.fromhex("0x1.62e42fee00000p-1")
+_LN2_LOW: Final = float.fromhex("0x1.a39ef35793c76p-33")
+_POWERS: Final = np.array([2.0**-k for k in range(1024)])
+_TAYLOR: Final = np.array([1.0 / math.factorial(k) for k in range(14)])
+
+Mask = npt.NDArray[np.bool_]
+
+
+@njit(cache=True, nogil=True)
+def _decay(x: float) -> float:
+    """exp(−x) for x ≥ 0 to a relative 2⁻⁵⁰, and 0 beyond FAR."""
+    if not x <= FAR:
+        return 0.0
+    count = np.floor(x * _LOG2_E + 0.5)
+    y = count * _LN2_LOW - (x - count * _LN2_HIGH)
+    p = _TAYLOR[13]
+    for k in range(12, -1, -1):
+        p = _TAYLOR[k] + y * p
+    return float(p * _POWERS[int(count)])
+
+
+@njit(cache=True, nogil=True)
+def _transpose(keys: Matrix, start: int, tile: Matrix) -> int:
+    width = min(TILE, keys.shape[0] - start)
+    for j in range(width):
+        for k in range(keys.shape[1]):
+            tile[k, j] = keys[start + j, k]
+    return width
+
+
+@njit(cache=True, nogil=True)
+def _exponents(point: Vector, tile: Matrix, inverse_width: float, x: Vector) -> None:
+    x[:] = 0.0
+    for k in range(point.size):
+        value = point[k]
+        for j in range(TILE):
+            z = (value - tile[k, j]) * inverse_width
+            x[j] += z * z
+
+
+@njit(cache=True, nogil=True)
+def _sums(
+    points: Matrix, keys: Matrix, weights: Vector, spreads: Vector, inverse_width: float, out: Matrix
+) -> None:
+    """Rows of `out` (4, m): Σwκ, Σ|w|κ, Σ|w|κx, Σ spread κ; each block of TILE is summed apart."""
+    tile = np.zeros((keys.shape[1], TILE))
+    x = np.empty(TILE)
+    for start in range(0, keys.shape[0], TILE):
+        width = _transpose(keys, start, tile)
+        for i in range(points.shape[0]):
+            _exponents(points[i], tile, inverse_width, x)
+            total, size, moment, spread = 0.0, 0.0, 0.0, 0.0
+            for j in range(width):
+                kappa = _decay(x[j])
+                if kappa > 0.0:
+                    term = weights[start + j] * kappa
+                    total += term
+                    size += abs(term)
+                    moment += abs(term) * x[j]
+                    spread += spreads[start + j] * kappa
+            out[0, i] += total
+            out[1, i] += size
+            out[2, i] += moment
+            out[3, i] += spread
+
+
+@njit(cache=True, nogil=True)
+def _all_exponents(points: Matrix, keys: Matrix, inverse_width: float, out: Matrix) -> None:
+    tile = np.zeros((keys.shape[1], TILE))
+    x = np.empty(TILE)
+    for start in range(0, keys.shape[0], TILE):
+        width = _transpose(keys, start, tile)
+        for i in range(points.shape[0]):
+            _exponents(points[i], tile, inverse_width, x)
+            out[i, start : start + width] = x[:width]
+
+
+@njit(cache=True, nogil=True)
+def _all_decays(x: Vector, out: Vector) -> None:
+    for i in range(x.size):
+        out[i] = _decay(x[i])
+
+
+@njit(cache=True, nogil=True)
+def _cholesky_completes(matrix: Matrix) -> bool:
+    """Whether Cholesky of the lower triangle runs to completion; overwrites it. Column by column, no blocking."""
+    n = matrix.shape[0]
+    for j in range(n):
+        if not matrix[j, j] > 0.0:
+            return False
+        pivot = math.sqrt(matrix[j, j])
+        for i in range(j + 1, n):
+            matrix[i, j] /= pivot
+        for i in range(j + 1, n):
+            factor = matrix[i, j]
+            for k in range(j + 1, i + 1):
+                matrix[i, k] -= factor * matrix[k, j]
+    return True
+
+
+def gamma(count: float) -> float:
+    """γ_k = ku/(1 − ku), rounded up."""
+    return count * UNIT / (1.0 - count * UNIT) * (1.0 + 8.0 * UNIT)
+
+
+def similarity_enclosure(
+    points: Matrix, keys: Matrix, weights: Vector, sigma: float, spreads: Vector | None = None
+) -> tuple[Vector, Vector]:
+    """Enclose Σ_j w_j κ(point, key_j): (m, d), (n, d), (n,) → midpoints and radii (m,).
+
+    Each exact weight may lie `spreads` (n,) away from the one given, and a relative u on top.
+    """
+    out = np.zeros((4, points.shape[0]))
+    loose = np.zeros(weights.size) if spreads is None else spreads
+    _sums(points, keys, weights, loose, 1.0 / sigma, out)
+    rounding = gamma(TILE + keys.shape[0] // TILE + 8) + DECAY_ERROR
+    argument = gamma(points.shape[1] + 8)
+    floor = TINY * (1.0 + float(np.abs(weights).sum()) + float(loose.sum()))
+    return out[0], SAFE * (out[1] * rounding + out[2] * argument + out[3]) + floor
+
+
+def kernel_enclosure(a: Matrix, b: Matrix, sigma: float) -> tuple[Matrix, Matrix]:
+    """Enclose κ of every pair: (m, d), (n, d) → midpoints and radii (m, n)."""
+    exponents, kappa = np.empty((a.shape[0], b.shape[0])), np.empty((a.shape[0], b.shape[0]))
+    _all_exponents(a, b, 1.0 / sigma, exponents)
+    _all_decays(exponents.ravel(), kappa.ravel())
+    np.minimum(exponents, FAR, out=exponents)
+    return kappa, SAFE * kappa * (DECAY_ERROR + gamma(a.shape[1] + 8) * exponents) + TINY
+
+
+def smallest_eigenvalue(kernel: Matrix, radius: Matrix) -> float:
+    """Lower bound for λ_min of every symmetric matrix within `radius` (n, n) of `kernel` (n, n); 0 if none is found.
+
+    If Cholesky of A completes in floating point, λ_min(A) ≥ −γ_{n+1}/(1−γ_{n+1}) tr A (Demmel; Rump 2006). It is
+    run on A = kernel − μI, with μ just below a computed λ_min.
+    """
+    n = kernel.shape[0]
+    if n == 0:
+        return math.inf
+    computed = float(eigvalsh(kernel, subset_by_index=[0, 0])[0])
+    backward = SAFE * gamma(2 * n + 16) * float(np.trace(kernel)) + 4.0 * UNIT * (1.0 + abs(computed))
+    loss = backward + SAFE * float(radius.sum(axis=1).max()) + n * n * TINY
+    for share in (0.999, 0.9, 0.5):
+        shift = share * computed - backward
+        if shift <= loss:
+            continue
+        matrix = np.array(kernel, order="C")
+        matrix[np.diag_indices(n)] -= shift
+        if _cholesky_completes(matrix):
+            return (shift - loss) / SLIGHT
+    return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """Rows grouped by identical keys, in order of first appearance."""
+
+    keys: Matrix  # (p, d)
+    of_row: IndexArray  # (n,)
+    counts: IndexArray  # (p,)
+
+    @classmethod
+    def of(cls, keys: Matrix) -> Sites:
+        """Collapse keys (n, d), in which −0 is already 0."""
+        seen: dict[bytes, int] = {}
+        of_row = np.array([seen.setdefault(key.tobytes(), len(seen)) for key in keys], dtype=np.int64)
+        first = np.unique(of_row, return_index=True)[1]
+        return cls(np.ascontiguousarray(keys[first]), of_row, np.bincount(of_row).astype(np.int64))
+
+    def every(self, mask: Mask) -> Mask:
+        """Whether a condition on rows (n,) holds on all rows of a site, (p,)."""
+        return np.asarray(np.bincount(self.of_row, weights=mask, minlength=self.counts.size) == self.counts)
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Upper bounds on the distance to the exact optimum.
+
+    gap          ‖c − c*‖² ≤ gap/2 by Lemma 2 alone
+    centre       ‖c − c*‖, also |Σακ(x,·) − Σα*κ(x,·)| for every x
+    offset       |ρ − ρ*|
+    score        |score(x) − s*(x)| for every x, with `evaluation`, the rounding of the fp64 score itself
+    coefficient  ‖α − α*‖₂ and so every |α_i − α*_i|; inf if no eigenvalue bound was found
+    eigenvalue   lower bound for λ_min of the kernel matrix over the sites whose group is not settled
+    zero, full   rows (n,) proved to have α* = 0, and α* = C
+    """
+
+    gap: float
+    centre: float
+    offset: float
+    score: float
+    evaluation: float
+    coefficient: float
+    eigenvalue: float
+    zero: Mask
+    full: Mask
+    _readout: _Readout | None = field(repr=False)
+
+    def readout_bound(self, queries: npt.ArrayLike) -> Vector:
+        """‖o(q) − o*(q)‖₂ at queries (m, d) or (d,) → (m,), with the rounding of the fp64 readout."""
+        if self._readout is None:
+            raise InputError("readout bounds need the values: rigorous_bounds(..., values=values)")
+        return self._readout.at(as_points(queries, "queries", dimension=self._readout.keys.shape[1]))
+
+    def readout_bound_where(self, denominator: float) -> float:
+        """‖o(q) − o*(q)‖₂ at every query q whose denominator Σακ(q,·) is at least this."""
+        if self._readout is None:
+            raise InputError("readout bounds need the values: rigorous_bounds(..., values=values)")
+        if not 0.0 < denominator < math.inf:
+            raise InputError(f"denominator must be a positive number, not {denominator!r}")
+        return self._readout.where(denominator)
+
+
+@dataclass(frozen=True, eq=False)
+class _Readout:
+    """What bounds the readout: rows (r,) that carry weight or may carry some in the optimum."""
+
+    keys: Matrix  # (r, d)
+    values: Matrix  # (r, dv)
+    sigma: float
+    weights: Vector  # α
+    known: Vector  # |α − α*| where it is known, the uneven split of copies elsewhere
+    share: Vector  # 1/copies on the open sites, else 0
+    possible: Mask  # rows not proved zero
+    open_error: float  # ‖Δ_U‖₂
+    centre: float
+    largest: float  # λ_max of the open block, bounded
+
+    def at(self, queries: Matrix) -> Vector:
+        block = max(1, 2_000_000 // self.weights.size)
+        parts = [self._block(queries[i : i + block]) for i in range(0, queries.shape[0], block)]
+        return np.concatenate(parts)
+
+    def _block(self, queries: Matrix) -> Vector:
+        """Kernel values are divided by the nearest row's, which cancels in a readout."""
+        x = np.empty((queries.shape[0], self.weights.size))
+        _all_exponents(queries, self.keys, 1.0 / self.sigma, x)
+        nearest = x.min(axis=1, keepdims=True)
+        blurred = gamma(self.keys.shape[1] + 8) * (2.0 * nearest[:, 0] + FAR) > 1e-3
+        x[blurred] = nearest[blurred] = 0.0
+        w = np.empty_like(x)
+        _all_decays((x - nearest).ravel(), w.ravel())
+        np.minimum(x, nearest + FAR, out=x)
+        error = SAFE * (max(DECAY_ERROR, NUMPY_EXP_ERROR) + gamma(self.keys.shape[1] + 10) * (x + nearest))
+        upper = w * (1.0 + error) + TINY
+        totals = w @ self.weights
+        sizes = upper @ np.abs(self.weights) * SLIGHT
+        doubtful = totals <= 0.5 * sizes
+        totals[doubtful] = 1.0
+        readout = (w @ (self.weights[:, None] * self.values)) / totals[:, None]
+        norms = np.sqrt((self.values**2).sum(axis=1))
+        blur = ((upper * error) @ np.abs(self.weights) + gamma(2 * self.weights.size + 8) * sizes) / totals
+        rounding = SAFE * 4.0 * blur * norms.max() + TINY
+        distance = np.sqrt(((self.values[None] - readout[:, None, :]) ** 2).sum(axis=2)) if x.size < 200_000 else None
+        if distance is None:
+            distance = np.empty_like(x)
+            for i in range(x.shape[0]):
+                distance[i] = np.sqrt(((self.values - readout[i]) ** 2).sum(axis=1))
+        distance = distance * SLIGHT + rounding[:, None]
+        limit = distance[:, self.possible].max(axis=1)
+        moved = upper * distance
+        numerator = self.open_error * np.sqrt((moved**2) @ self.share) + moved @ self.known
+        shift = self.open_error * np.sqrt((upper**2) @ self.share) + upper @ self.known
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            shift = np.minimum(shift, self.centre / np.exp(-nearest[:, 0]) * SLIGHT)
+            remaining = (totals - blur * totals) / SLIGHT - SLIGHT * shift
+            bound = np.where(remaining > 0.0, SLIGHT * numerator / remaining, np.inf)
+        bound[np.isnan(bound)] = np.inf
+        bound = np.minimum(bound, limit) * SLIGHT + rounding
+        bound[blurred | doubtful] = SAFE * 2.0 * norms.max()
+        return bound
+
+    def where(self, denominator: float) -> float:
+        active = self.weights != 0.0
+        moving = (self.share > 0.0) | (self.known > 0.0)
+        mass = float(np.abs(self.weights).sum())
+        norms = float(np.sqrt((self.values**2).sum(axis=1)).max())
+        width = _diameter(self.values[moving], self.values[active])
+        everywhere = max(_diameter(self.values[self.possible], self.values[active]), width)
+        moved = SLIGHT * (self.open_error * math.sqrt(self.largest) + float(self.known.sum()))
+        remaining = (denominator - min(self.centre, moved)) / SLIGHT
+        ratio = mass / denominator
+        blur = gamma(2 * self.weights.size + 16) + NUMPY_EXP_ERROR
+        blur = blur * ratio + gamma(self.keys.shape[1] + 10) * (0.37 * ratio + max(0.0, math.log(ratio)))
+        rounding = SAFE * 4.0 * blur * norms
+        bound = SLIGHT * width * moved / remaining if remaining > 0.0 else math.inf
+        return min(bound, everywhere) * SLIGHT + rounding
+
+
+def rigorous_bounds(
+    keys: npt.ArrayLike,
+    coefficients: npt.ArrayLike,
+    offset: float,
+    *,
+    cap: float,
+    sigma: float,
+    values: npt.ArrayLike | None = None,
+) -> Bounds:
+    """Bound the distance of a state, keys (n, d), coefficients (n,) and offset, from the exact optimum.
+
+    The state need not be a good one. When the rounding of C leaves nC just below 1, so that no exact optimum
+    exists, α* = C on every row by convention.
+    """
+    points, alpha = as_state(keys, coefficients, cap, sigma)
+    sites = Sites.of(points)
+    size = alpha.size
+    active = np.flatnonzero(alpha)
+    middle, radius = similarity_enclosure(sites.keys, points[active], alpha[active], sigma)
+    t = (1.0 - 2.0 * middle)[sites.of_row]
+    radius = (2.0 * radius + 8.0 * UNIT * (1.0 + np.abs(middle)))[sites.of_row]
+    low, high = t - radius, t + radius
+    needed = math.ceil(1 / Fraction(cap))
+    solved = _saturated(alpha, cap) if needed > size else _solve_gap(sites, alpha, low, high, cap, sigma, needed)
+    rank = min(fewest_keys(cap), size)
+    distance = max(abs(offset - _ranked(low, rank)), abs(offset - _ranked(high, rank)))
+    drift = SLIGHT * (distance + 2.0 * solved.centre)
+    mass = float(np.abs(alpha).sum())
+    rounding = gamma(active.size + 8) + NUMPY_EXP_ERROR + 0.37 * gamma(points.shape[1] + 10)
+    evaluation = SAFE * (2.0 * mass * rounding + 4.0 * UNIT * (2.0 * mass + abs(offset))) + TINY
+    readout = None
+    if values is not None:
+        readout = _readout_of(points, alpha, sites, solved, as_values(values, size), sigma)
+    split = float(np.linalg.norm(solved.split))
+    known = float(np.linalg.norm(solved.known))
+    return Bounds(
+        gap=solved.gap,
+        centre=solved.centre,
+        offset=drift,
+        score=SLIGHT * (2.0 * solved.centre + drift + evaluation),
+        evaluation=evaluation,
+        coefficient=SLIGHT * (math.hypot(solved.open_error, known) + split),
+        eigenvalue=solved.eigenvalue,
+        zero=solved.zero,
+        full=solved.full,
+        _readout=readout,
+    )
+
+
+def proved_zero(
+    keys: npt.ArrayLike, coefficients: npt.ArrayLike, *, cap: float, sigma: float
+) -> Mask:
+    """Rows (n,) whose coefficient in the exact optimum is proved to be exactly zero, by Lemma 3."""
+    return rigorous_bounds(keys, coefficients, 0.0, cap=cap, sigma=sigma).zero
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    gap: float
+    centre: float
+    eigenvalue: float
+    open_error: float  # ‖Δ_U‖₂ over sites
+    open_sites: Mask  # (p,)
+    largest: float
+    known: Vector  # (n,) |α − α*| of settled rows
+    split: Vector  # (n,) distance from an equal split, on open sites
+    zero: Mask
+    full: Mask
+
+
+def _solve_gap(
+    sites: Sites, alpha: Vector, low: Vector, high: Vector, cap: float, sigma: float, needed: int
+) -> _Solved:
+    lower, upper = _ranked(low, needed), _ranked(high, needed)
+    rho = 0.5 * (lower + upper)
+    doubt = SLIGHT * max(upper - rho, rho - lower)
+    under, over = np.maximum(rho - low, 0.0), np.maximum(high - rho, 0.0)
+    slip = SLIGHT * abs(math.fsum([-1.0, *alpha.tolist()]))
+    violation = SLIGHT * float((np.maximum(-alpha, 0.0) + np.maximum(alpha - cap, 0.0)).sum())
+    gap = float((under * np.maximum(alpha, 0.0) + over * np.maximum(cap - alpha, 0.0)).sum())
+    fixed = SLIGHT * gap + 2.0 * violation + doubt * slip + TINY
+    centre = SLIGHT * (slip + math.sqrt(slip * slip + 2.0 * fixed)) / 2.0
+    total = SLIGHT * (fixed + 2.0 * centre * slip)
+
+    split = _uneven(sites, alpha)
+    settled_before: Mask | None = None
+    eigenvalue, largest, open_error = 0.0, math.inf, math.inf
+    for _ in range(ROUNDS):
+        threshold = SLIGHT * 2.0 * math.sqrt(2.0) * centre
+        zero, full = lower - high > threshold, low - upper > threshold
+        settled = sites.every(zero) | sites.every(full)
+        if settled_before is not None and np.array_equal(settled, settled_before):
+            break
+        settled_before = settled
+        open_sites = np.flatnonzero(~settled)
+        eigenvalue, largest = _spectrum(sites.keys[open_sites], sigma)
+        known = np.where(zero, np.abs(alpha), np.where(full, np.abs(alpha - cap), 0.0))
+        kept = SLIGHT * float(known.sum())
+        if eigenvalue <= 0.0:
+            open_error = math.inf
+            break
+        # One side only where the coefficient sits at a bound: Δ cannot have the other sign.
+        at_zero, at_cap = sites.every(alpha <= 0.0), sites.every(alpha >= cap)
+        first = np.unique(sites.of_row, return_index=True)[1][open_sites]
+        residual = np.where(
+            at_zero[open_sites],
+            over[first],
+            np.where(at_cap[open_sites], under[first], np.maximum(over[first], under[first])),
+        )
+        slope = SLIGHT * float(np.linalg.norm(residual)) / math.sqrt(eigenvalue)
+        linear = 2.0 * slip + slope
+        constant = SLIGHT * float((known * np.maximum(under, over)).sum())
+        constant += 2.0 * violation + doubt * slip + slope * kept + TINY
+        refined = SLIGHT * (linear + math.sqrt(linear * linear + 8.0 * constant)) / 4.0
+        centre = min(centre, refined)
+        open_error = SLIGHT * (centre + kept) / math.sqrt(eigenvalue) if open_sites.size else 0.0
+    threshold = SLIGHT * 2.0 * math.sqrt(2.0) * centre
+    zero, full = lower - high > threshold, low - upper > threshold
+    open_mask = np.ones(sites.counts.size, dtype=bool) if settled_before is None else ~settled_before
+    on_open = open_mask[sites.of_row]
+    known = np.where(on_open, 0.0, np.where(zero, np.abs(alpha), np.abs(alpha - cap))) * (1.0 + 2.0 * UNIT)
+    return _Solved(
+        gap=total,
+        centre=centre,
+        eigenvalue=eigenvalue,
+        open_error=open_error,
+        open_sites=open_mask,
+        largest=largest,
+        known=known,
+        split=np.where(on_open, split, 0.0),
+        zero=zero,
+        full=full,
+    )
+
+
+def _saturated(alpha: Vector, cap: float) -> _Solved:
+    known = np.abs(alpha - cap) * (1.0 + 2.0 * UNIT)
+    centre = SLIGHT * float(known.sum())
+    return _Solved(
+        gap=SLIGHT * 2.0 * centre * centre,
+        centre=centre,
+        eigenvalue=math.inf,
+        open_error=0.0,
+        open_sites=np.zeros(0, dtype=bool),
+        largest=0.0,
+        known=known,
+        split=np.zeros(alpha.size),
+        zero=np.zeros(alpha.size, dtype=bool),
+        full=np.ones(alpha.size, dtype=bool),
+    )
+
+
+def _spectrum(keys: Matrix, sigma: float) -> tuple[float, float]:
+    """Lower bound for λ_min and upper bound for λ_max of the kernel matrix of distinct keys (m, d)."""
+    if keys.shape[0] == 0:
+        return math.inf, 0.0
+    if keys.shape[0] > OPEN_LIMIT:
+        return 0.0, math.inf
+    kernel, radius = kernel_enclosure(keys, keys, sigma)
+    return smallest_eigenvalue(kernel, radius), SLIGHT * float((kernel + radius).sum(axis=1).max())
+
+
+def _readout_of(
+    points: Matrix, alpha: Vector, sites: Sites, solved: _Solved, values: Matrix, sigma: float
+) -> _Readout:
+    on_open = solved.open_sites[sites.of_row] if solved.open_sites.size else np.zeros(alpha.size, dtype=bool)
+    rows = np.flatnonzero((alpha != 0.0) | on_open | ~solved.zero)
+    return _Readout(
+        keys=np.ascontiguousarray(points[rows]),
+        values=values[rows],
+        sigma=sigma,
+        weights=alpha[rows],
+        known=(solved.known + solved.split)[rows],
+        share=np.where(on_open, 1.0 / sites.counts[sites.of_row], 0.0)[rows],
+        possible=~solved.zero[rows],
+        open_error=solved.open_error,
+        centre=solved.centre,
+        largest=solved.largest,
+    )
+
+
+def _uneven(sites: Sites, alpha: Vector) -> Vector:
+    """|α_row − α_site/copies|, rounded up: copies share equally in the optimum that counts."""
+    counts = sites.counts[sites.of_row]
+    means = np.bincount(sites.of_row, weights=alpha, minlength=sites.counts.size)[sites.of_row] / counts
+    rounding = gamma(float(sites.counts.max()) + 2.0) * np.bincount(sites.of_row, weights=np.abs(alpha))[sites.of_row]
+    return np.where(counts > 1, np.abs(alpha - means) * SLIGHT + rounding, 0.0)
+
+
+def _ranked(terms: Vector, rank: int) -> float:
+    """The rank-th largest."""
+    place = terms.size - rank
+    return float(np.partition(terms, place)[place])
+
+
+def _diameter(a: Matrix, b: Matrix) -> float:
+    """Upper bound for the largest distance between a row of a (m, dv) and a mean of rows of b (n, dv)."""
+    if a.shape[0] == 0 or b.shape[0] == 0:
+        return 0.0
+    if a.shape[0] * b.shape[0] <= 1_000_000:
+        largest = max(float(((b - row) ** 2).sum(axis=1).max()) for row in a)
+        return SLIGHT * math.sqrt(largest)
+    middle = 0.5 * (b.min(axis=0) + b.max(axis=0))
+    return SLIGHT * sum(float(np.sqrt(((part - middle) ** 2).sum(axis=1)).max()) for part in (a, b))
+
+
+def as_state(keys: Any, coefficients: Any, cap: float, sigma: float) -> tuple[Matrix, Vector]:
+    """Validate a state: finite keys (n, d), one finite coefficient (n,) a key, a usable cap and width."""
+    points = as_points(keys, "keys")
+    alpha = np.array(coefficients, dtype=np.float64)
+    if alpha.shape != (points.shape[0],):
+        raise InputError(f"coefficients must have one number per key: {points.shape[0]}, not shape {alpha.shape}")
+    if not np.isfinite(alpha).all():
+        raise InputError("coefficients must be finite")
+    if not 1.0 / LARGEST <= cap < math.inf:
+        raise InputError(f"cap must be a positive number, not {cap!r}")
+    if not 1.0 / LARGEST <= sigma <= LARGEST:
+        raise InputError(f"sigma must be a positive width between 1e-150 and 1e150, not {sigma!r}")
+    return points, alpha
+
+
+def as_values(values: Any, size: int) -> Matrix:
+    """Validate values (n,) or (n, dv)."""
+    given = np.asarray(values)
+    points = as_points(given[:, None] if given.ndim == 1 else given, "values")
+    if points.shape[0] != size:
+        raise InputError(f"values must have one row per key: {size}, not {points.shape[0]}")
+    return points
