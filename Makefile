@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 # One BLAS thread a worker: the suite runs one process a core.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: install test demo lint types borders format bench soak clean
+.PHONY: install test demo lint types borders format bench warranties soak clean
 
 $(STAMP): pyproject.toml
 	test -x $(PYTHON) || python3 -m venv $(VENV)
@@ -37,6 +37,9 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	$(PYTHON) benchmarks/edits.py
+
+warranties: $(STAMP)
+	$(PYTHON) benchmarks/warranties.py
 
 soak: $(STAMP)
 	$(PYTHON) benchmarks/soak.py

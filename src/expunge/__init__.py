@@ -17,16 +17,22 @@ from expunge.errors import (
 )
 
 if TYPE_CHECKING:
+    from expunge.bounds import Bounds
+    from expunge.certificate import DecrementCertificate, ReserveCertificate
     from expunge.check import StateCheck
     from expunge.memory import Hit, Memory
     from expunge.partition import Partition
+    from expunge.proof import Proof
     from expunge.receipt import Receipt
     from expunge.solution import Solution
+    from expunge.warranty import Warranty
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AdmissionRefused",
+    "Bounds",
+    "DecrementCertificate",
     "DeletionRefused",
     "ExpungeError",
     "Hit",
@@ -34,24 +40,32 @@ __all__ = [
     "Memory",
     "MissingExtra",
     "Partition",
+    "Proof",
     "Receipt",
     "Refused",
+    "ReserveCertificate",
     "Solution",
     "SolveError",
     "StateCheck",
     "StoreError",
     "VerificationError",
+    "Warranty",
     "__version__",
 ]
 
 # Compiled loops and linear algebra load on first use, so that `import expunge` stays quick.
 _HOME = {
+    "Bounds": "expunge.bounds",
+    "DecrementCertificate": "expunge.certificate",
     "Hit": "expunge.memory",
     "Memory": "expunge.memory",
     "Partition": "expunge.partition",
+    "Proof": "expunge.proof",
     "Receipt": "expunge.receipt",
+    "ReserveCertificate": "expunge.certificate",
     "Solution": "expunge.solution",
     "StateCheck": "expunge.check",
+    "Warranty": "expunge.warranty",
 }
 
 

@@ -124,9 +124,7 @@ def _exponents(point: Vector, tile: Matrix, inverse_width: float, x: Vector) -> 
 
 
 @njit(cache=True, nogil=True)
-def _sums(
-    points: Matrix, keys: Matrix, weights: Vector, spreads: Vector, inverse_width: float, out: Matrix
-) -> None:
+def _sums(points: Matrix, keys: Matrix, weights: Vector, spreads: Vector, inverse_width: float, out: Matrix) -> None:
     """Rows of `out` (4, m): Σwκ, Σ|w|κ, Σ|w|κx, Σ spread κ; each block of TILE is summed apart."""
     tile = np.zeros((keys.shape[1], TILE))
     x = np.empty(TILE)
@@ -421,9 +419,7 @@ def rigorous_bounds(
     )
 
 
-def proved_zero(
-    keys: npt.ArrayLike, coefficients: npt.ArrayLike, *, cap: float, sigma: float
-) -> Mask:
+def proved_zero(keys: npt.ArrayLike, coefficients: npt.ArrayLike, *, cap: float, sigma: float) -> Mask:
     """Rows (n,) whose coefficient in the exact optimum is proved to be exactly zero, by Lemma 3."""
     return rigorous_bounds(keys, coefficients, 0.0, cap=cap, sigma=sigma).zero
 
@@ -534,9 +530,7 @@ def _spectrum(keys: Matrix, sigma: float) -> tuple[float, float]:
     return smallest_eigenvalue(kernel, radius), SLIGHT * float((kernel + radius).sum(axis=1).max())
 
 
-def _readout_of(
-    points: Matrix, alpha: Vector, sites: Sites, solved: _Solved, values: Matrix, sigma: float
-) -> _Readout:
+def _readout_of(points: Matrix, alpha: Vector, sites: Sites, solved: _Solved, values: Matrix, sigma: float) -> _Readout:
     on_open = solved.open_sites[sites.of_row] if solved.open_sites.size else np.zeros(alpha.size, dtype=bool)
     rows = np.flatnonzero((alpha != 0.0) | on_open | ~solved.zero)
     return _Readout(

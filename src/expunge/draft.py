@@ -143,7 +143,6 @@ class Draft:
         edit = self.base.edit + 1
         expired: list[str] = []
         reactivated: list[str] = []
-        renewed: set[str] = set()
         rechecks = 0
         while True:
             self.warranties, due = self.warranties.settled(self.state)
@@ -157,20 +156,27 @@ class Draft:
             back = min(slacks, key=lambda name: slacks[name], default=None)
             if back is None or slacks[back] >= -SLACK_TOLERANCE:
                 break
-            entry = self.warranties.archive[back]
-            self.warranties = self.warranties.without([back])
             reactivated.append(back)
-            renewed.discard(back)
-            if not self.admit(
-                back, entry.key, entry.value, subject=entry.subject, payload=entry.payload, salt=entry.salt
-            ):
+            if not self._return(back):
                 return Honoured(tuple(expired), tuple(reactivated), (), rechecks, solved=False)
         if held:
             sketch = max(self.warranties.records[name].neighbours.size for name in held)
             entries = [self.warranties.archive[name] for name in held]
             self.warranties = self.warranties.issued(held, entries, self.state, edit, "archive", sketch)
-            renewed.update(held)
-        return Honoured(tuple(expired), tuple(reactivated), tuple(sorted(renewed)), rechecks)
+        return Honoured(tuple(expired), tuple(reactivated), tuple(held), rechecks)
+
+    def recall(self, wanted: int) -> bool:
+        """Bring archived entries back until the live memory has this many, those nearest to being active first."""
+        archive = self.warranties.archive
+        if self.size >= wanted or not archive:
+            return True
+        nearest = sorted(archive, key=lambda name: self.slack(archive[name].key))
+        return all(self._return(name) for name in nearest[: wanted - self.size])
+
+    def _return(self, name: str) -> bool:
+        entry = self.warranties.archive[name]
+        self.warranties = self.warranties.without([name])
+        return self.admit(name, entry.key, entry.value, subject=entry.subject, payload=entry.payload, salt=entry.salt)
 
     def prune(self, slots: list[int], mode: Mode, sketch: int) -> bool:
         """Take entries of zero weight out of the live memory, under warranty."""

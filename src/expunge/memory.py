@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from expunge.certificate import Certificate, certify
 from expunge.check import StateCheck, check_state
 from expunge.commitment import new_salts
 from expunge.draft import Draft, Honoured, rescues
@@ -32,7 +33,7 @@ from expunge.entries import (
     encode_payloads,
     listed,
 )
-from expunge.errors import AdmissionRefused, DeletionRefused, InputError, SolveError
+from expunge.errors import AdmissionRefused, DeletionRefused, InputError, MissingExtra, SolveError
 from expunge.kernel import squared_distances
 from expunge.partition import Partition
 from expunge.problem import Problem, as_point, as_points, as_values, fewest_keys, row_bytes
@@ -46,6 +47,10 @@ from expunge.transaction import Path, transact
 from expunge.types import IndexArray, Matrix, Vector
 from expunge.view import View
 from expunge.warranty import Mode, Warranty
+
+if TYPE_CHECKING:
+    from expunge.bounds import Bounds
+    from expunge.proof import Proof
 
 __all__ = ["Hit", "Memory"]
 
@@ -223,8 +228,8 @@ class Memory:
 
     @property
     def deletable(self) -> int:
-        """How many more entries can be deleted at this cap: n − ⌈1/C⌉."""
-        return len(self) - fewest_keys(self.cap)
+        """How many more entries can be deleted at this cap: n − ⌈1/C⌉, archived ones included."""
+        return len(self) + len(self._view.warranties.archive) - fewest_keys(self.cap)
 
     @property
     def digest(self) -> str:
@@ -240,16 +245,19 @@ class Memory:
         """Payload of an entry."""
         return decode_payload(self._view.entries.payloads[self._slot(name)])
 
-    def read(self, queries: npt.ArrayLike) -> Matrix:
+    def read(self, queries: npt.ArrayLike, *, projection: float | None = None) -> Matrix:
         """Normalized readout o(q) = Σακv / Σακ at queries (m, d) or (d,) → (m, dv).
 
         Kernel values are scaled by the nearest active key's, which cancels, so a query far from every key
-        gets the limit of the formula rather than 0/0.
+        gets the limit of the formula rather than 0/0. With `projection` = ε the coefficients are first replaced
+        by the smallest-norm ones whose objective is within ε·max(1, |f|) of the state's (paper, Eq. 6): near-equal
+        keys then share their weight, at the cost of a known step away from the optimum.
         """
         points = as_points(queries, "queries", dimension=self.dimension)
         view = self._view
-        active = np.flatnonzero(view.coefficients)
-        weights = self._weights(points, active)
+        coefficients = view.coefficients if projection is None else self._projected(projection)
+        active = np.flatnonzero(coefficients)
+        weights = self._weights(points, active, coefficients)
         totals = weights.sum(axis=1, keepdims=True)
         return np.asarray(weights @ view.values[active] / totals)
 
@@ -266,7 +274,7 @@ class Memory:
             raise InputError(f"search takes one query, not {point.shape[0]}")
         view = self._view
         active = np.flatnonzero(view.coefficients)
-        weights = self._weights(point, active)[0]
+        weights = self._weights(point, active, view.coefficients)[0]
         shares = weights / weights.sum()
         similarity = np.exp(-squared_distances(point, view.keys[active])[0] / self.sigma**2)
         hits = []
@@ -287,6 +295,39 @@ class Memory:
     def check(self) -> StateCheck:
         """Mass, box and stationarity errors, recomputed from the keys themselves."""
         return check_state(self.keys, self.coefficients, self.offset, cap=self.cap, sigma=self.sigma)
+
+    def prove(self) -> Proof:
+        """Prove the partition in ball arithmetic, with the keys, cap and width taken as exact.
+
+        ``outcome`` is ``proved``, or says which entries could not be decided, or are wrong. A proof saves to a
+        small file that `expunge.verify` rechecks from the keys without any solver. Needs the extra ``proof``.
+        """
+        from expunge.proof import prove_partition
+
+        return prove_partition(self.keys, self.coefficients, cap=self.cap, sigma=self.sigma)
+
+    def bounds(self) -> Bounds:
+        """Rigorous upper bounds on the errors of this state, over every query and not only sampled ones."""
+        from expunge.bounds import rigorous_bounds
+
+        return rigorous_bounds(
+            self.keys, self.coefficients, self.offset, cap=self.cap, sigma=self.sigma, values=self.values
+        )
+
+    def certificate(self, name: str) -> Certificate:
+        """What removing an entry now would be: no change at all, or a refit of the others at the same cap."""
+        row = int(np.flatnonzero(self._view.slots == self._slot(name))[0])
+        return certify(
+            row,
+            name,
+            self.keys,
+            self.values,
+            self.coefficients,
+            offset=self.offset,
+            cap=self.cap,
+            sigma=self.sigma,
+            proved=bool(self._proved_zero(self._view)[row]) if self.coefficients[row] == 0.0 else False,
+        )
 
     def refit(self) -> Memory:
         """Fresh memory with the same entries and cap, solved from nothing: the reference for a deletion."""
@@ -364,19 +405,19 @@ class Memory:
             names = (*(view.entries.ids[slot] or "" for slot in slots), *pruned)
             if not names:
                 return self._receipt("noop", (), view, view, Draft(view, self._spare), "nothing was asked for", started)
-            left = view.size - len(slots)
+            draft = Draft(view, self._spare)
+            draft.warranties = draft.warranties.without(pruned)
+            left = view.size + len(draft.warranties.archive) - len(slots)
             if left < fewest_keys(self.cap):
                 raise DeletionRefused(
-                    f"deleting {len(slots)} of {view.size} entries leaves {left}, but cap {self.cap:.6g} needs at "
+                    f"deleting {len(names)} of {len(names) + left} entries leaves {left}, but cap {self.cap:.6g} needs at "
                     f"least {fewest_keys(self.cap)}: {self.deletable} more can be deleted; to go further, rebuild "
                     "at a larger cap, which is a different reference",
-                    receipt=self._refusal(view, Draft(view, self._spare), started, "deletion"),
+                    receipt=self._refusal(view, draft, started, "deletion"),
                     measured=left * self.cap,
                     allowed=1.0,
                 )
-            draft = Draft(view, self._spare)
-            draft.warranties = draft.warranties.without(pruned)
-            solved = not slots or draft.remove(slots)
+            solved = draft.recall(fewest_keys(self.cap) + len(slots)) and (not slots or draft.remove(slots))
             honoured = draft.honour_warranties() if solved else Honoured(solved=False)
             if not honoured.solved:
                 raise DeletionRefused(
@@ -564,16 +605,29 @@ class Memory:
         return sorted(slots), pruned
 
     def _proved_zero(self, view: View) -> npt.NDArray[np.bool_]:
-        """Rows whose coefficient is proved to be zero."""
-        from expunge.bounds import rigorous_bounds
+        """Rows whose coefficient is proved to be zero: by rigorous bounds, and where these fall short by balls."""
+        from expunge.bounds import proved_zero
 
-        bounds = rigorous_bounds(view.keys, view.coefficients, self.offset, cap=self.cap, sigma=self.sigma)
-        return bounds.proved_zero
+        zero = proved_zero(view.keys, view.coefficients, cap=self.cap, sigma=self.sigma)
+        if np.array_equal(zero, view.coefficients == 0.0):
+            return zero
+        try:
+            proof = self.prove()
+        except MissingExtra:
+            return zero
+        if proof.outcome == "proved":
+            return np.asarray(view.coefficients == 0.0)
+        return zero
 
-    def _weights(self, points: Matrix, rows: IndexArray) -> Matrix:
+    def _projected(self, tolerance: float) -> Vector:
+        from expunge.solver.projection import project
+
+        return project(self.keys, self.coefficients, cap=self.cap, sigma=self.sigma, tolerance=tolerance).coefficients
+
+    def _weights(self, points: Matrix, rows: IndexArray, coefficients: Vector) -> Matrix:
         distances = squared_distances(points, self._view.keys[rows])
         distances -= distances.min(axis=1, keepdims=True)
-        return self._view.coefficients[rows] * np.exp(-distances / self.sigma**2)
+        return np.asarray(coefficients[rows] * np.exp(-distances / self.sigma**2))
 
     def _slot(self, name: str) -> int:
         slot = self._view.slot(check_id(name))

@@ -12,6 +12,7 @@ import json
 import os
 import tempfile
 import zipfile
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,9 @@ from expunge.problem import row_bytes
 from expunge.solver.gram import GramRows
 from expunge.solver.state import MARGIN, State
 from expunge.transaction import check_candidate
-from expunge.types import AnyArray
+from expunge.types import AnyArray, IndexArray, Matrix, Vector
+from expunge.view import View
+from expunge.warranty import Anchor, Archived, Record, Warranties
 
 if TYPE_CHECKING:
     from expunge.memory import Memory
@@ -46,6 +49,13 @@ _ARRAYS = {
     "payload": "|u1",
     "payload_end": "<i8",
     "salt": "|u1",
+    "anchor_alpha": "<f8",
+    "anchor_similarity": "<f8",
+    "archive_keys": "<f8",
+    "archive_values": "<f8",
+    "archive_payload": "|u1",
+    "archive_payload_end": "<i8",
+    "archive_salt": "|u1",
 }
 
 
@@ -101,7 +111,12 @@ def _pack(memory: Memory) -> tuple[dict[str, bytes], bytes]:
     renumbered = np.full(state.sites, -1, dtype=np.int64)
     renumbered[kept] = np.arange(kept.size)
     slots = view.slots.tolist()
-    payloads = [entries.payloads[slot] or b"" for slot in slots]
+    warranties = view.warranties
+    anchors = list(warranties.anchors.values())
+    archive = list(warranties.archive.values())
+    payload, payload_end = _joined([entries.payloads[slot] for slot in slots])
+    archive_payload, archive_payload_end = _joined([entry.payload for entry in archive])
+    dimension, width = state.gram.keys.shape[1], entries.values.shape[1]
     arrays: dict[str, AnyArray] = {
         "keys": state.gram.keys[kept],
         "values": view.values,
@@ -109,9 +124,16 @@ def _pack(memory: Memory) -> tuple[dict[str, bytes], bytes]:
         "status": state.status[kept],
         "site": renumbered[view.sites],
         "margin": renumbered[state.margin.members],
-        "payload": np.frombuffer(b"".join(payloads), dtype=np.uint8),
-        "payload_end": np.cumsum([len(p) for p in payloads], dtype=np.int64),
-        "salt": np.frombuffer(b"".join(entries.salts[slot] for slot in slots), dtype=np.uint8),
+        "payload": payload,
+        "payload_end": payload_end,
+        "salt": _bytes(entries.salts[slot] for slot in slots),
+        "anchor_alpha": _by_site([anchor.alpha for anchor in anchors], kept),
+        "anchor_similarity": _by_site([anchor.similarity for anchor in anchors], kept),
+        "archive_keys": np.array([entry.key for entry in archive]).reshape(-1, dimension),
+        "archive_values": np.array([entry.value for entry in archive]).reshape(-1, width),
+        "archive_payload": archive_payload,
+        "archive_payload_end": archive_payload_end,
+        "archive_salt": _bytes(entry.salt for entry in archive),
     }
     members = {}
     for name, array in arrays.items():
@@ -130,9 +152,56 @@ def _pack(memory: Memory) -> tuple[dict[str, bytes], bytes]:
         "ids": list(memory.ids),
         "subjects": list(memory.subjects),
         "digest": view.digest,
+        "edit": view.edit,
+        "anchors": [
+            {
+                "number": number,
+                "edit": anchor.edit,
+                "offset": anchor.offset.hex(),
+                "norm_squared": anchor.norm_squared.hex(),
+                "reach": anchor.reach.hex(),
+                "gone": anchor.gone.hex(),
+            }
+            for number, anchor in warranties.anchors.items()
+        ],
+        "pruned": [
+            {
+                "id": name,
+                "anchor": record.anchor,
+                "mode": record.mode,
+                "subject": record.subject,
+                "similarity": record.similarity.hex(),
+                "rest": record.rest.hex(),
+                "neighbours": renumbered[record.neighbours].tolist(),
+                "kernels": [kernel.hex() for kernel in record.kernels.tolist()],
+                "expired_at": record.expired_at,
+            }
+            for name, record in warranties.records.items()
+        ],
+        "archived": [[name, entry.subject] for name, entry in warranties.archive.items()],
+        "travel": warranties.travel.hex(),
         "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in members.items()},
     }
     return members, json.dumps(header, ensure_ascii=False, sort_keys=True).encode("utf-8")
+
+
+def _joined(payloads: list[bytes | None]) -> tuple[AnyArray, AnyArray]:
+    """Payloads end to end, and where each ends; None and empty are told apart by their leading byte."""
+    parts = [payload or b"" for payload in payloads]
+    return _bytes(parts), np.cumsum([len(part) for part in parts], dtype=np.int64)
+
+
+def _bytes(parts: Iterable[bytes]) -> AnyArray:
+    return np.frombuffer(b"".join(parts), dtype=np.uint8)
+
+
+def _by_site(rows: list[Vector], kept: IndexArray) -> Matrix:
+    """One row an anchor, over the kept sites; sites added since have no weight there."""
+    table = np.zeros((len(rows), kept.size))
+    for number, row in enumerate(rows):
+        known = kept < row.size
+        table[number, known] = row[kept[known]]
+    return table
 
 
 def _header(text: bytes, path: Path) -> dict[str, Any]:
@@ -166,7 +235,6 @@ def _arrays(contents: dict[str, bytes], header: dict[str, Any], path: Path) -> d
 
 def _rebuild(arrays: dict[str, AnyArray], header: dict[str, Any]) -> Memory:
     from expunge.memory import Memory
-    from expunge.view import View
 
     ids, subjects = header["ids"], header["subjects"]
     size, sites = len(ids), arrays["keys"].shape[0]
@@ -189,17 +257,67 @@ def _rebuild(arrays: dict[str, AnyArray], header: dict[str, Any]) -> Memory:
         state.exact = False
     state.recompute_slacks()
     entries = Entries(arrays["values"].shape[1], size)
-    payload = arrays["payload"].tobytes()
-    bounds = [0, *ends.tolist()]
-    payloads = [payload[start:end] or None for start, end in pairwise(bounds)]
+    payloads = _split(arrays["payload"], ends)
     keys = row_bytes(gram.keys[:sites])
     entries.extend(ids, [keys[number] for number in site], arrays["values"], site, subjects, payloads, salts.tobytes())
     check: StateCheck = check_candidate(state, counts)
     numbers = {key: number for number, key in enumerate(keys)}
-    view = View(state, entries, size, np.ones(entries.site.size, dtype=bool), size, check, numbers)
+    alive = np.ones(entries.site.size, dtype=bool)
+    warranties = _warranties(arrays, header, sites)
+    view = View(state, entries, size, alive, size, check, numbers, warranties, int(header["edit"]))
     memory = Memory(view, initial_size=int(header["initial_size"]), nu=_optional(header["nu"]))
     memory._next_id = int(header["next_id"])
     return memory
+
+
+def _split(payload: AnyArray, ends: AnyArray) -> list[bytes | None]:
+    content = payload.tobytes()
+    return [content[start:end] or None for start, end in pairwise([0, *ends.tolist()])]
+
+
+def _warranties(arrays: dict[str, AnyArray], header: dict[str, Any], sites: int) -> Warranties:
+    alpha, similarity = arrays["anchor_alpha"], arrays["anchor_similarity"]
+    if alpha.shape != similarity.shape or alpha.shape != (len(header["anchors"]), sites):
+        raise InputError("anchors differ in size")
+    anchors = {
+        int(item["number"]): Anchor(
+            int(item["edit"]),
+            alpha[row].copy(),
+            similarity[row].copy(),
+            *(float.fromhex(item[name]) for name in ("offset", "norm_squared", "reach", "gone")),
+        )
+        for row, item in enumerate(header["anchors"])
+    }
+    records = {
+        item["id"]: Record(
+            int(item["anchor"]),
+            item["mode"],
+            item["subject"],
+            float.fromhex(item["similarity"]),
+            float.fromhex(item["rest"]),
+            np.array(item["neighbours"], dtype=np.int64),
+            np.array([float.fromhex(text) for text in item["kernels"]]),
+            item["expired_at"],
+        )
+        for item in header["pruned"]
+    }
+    salts = arrays["archive_salt"].tobytes()
+    payloads = _split(arrays["archive_payload"], arrays["archive_payload_end"])
+    archive = {
+        name: Archived(
+            arrays["archive_keys"][row].copy(),
+            arrays["archive_values"][row].copy(),
+            subject,
+            payloads[row],
+            salts[SALT_BYTES * row : SALT_BYTES * (row + 1)],
+        )
+        for row, (name, subject) in enumerate(header["archived"])
+    }
+    if not {record.anchor for record in records.values()} <= set(anchors):
+        raise InputError("a warranty refers to an anchor that is not there")
+    if {name for name, record in records.items() if record.mode == "archive"} != set(archive):
+        raise InputError("the archive does not match the warranties")
+    return Warranties(anchors, records, archive, float.fromhex(header["travel"]))
 
 
 def _optional(text: str | None) -> float | None:

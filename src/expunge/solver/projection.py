@@ -30,7 +30,6 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
-import scipy.optimize
 
 from expunge.errors import InputError, SolveError
 from expunge.kernel import kernel_block
@@ -45,6 +44,7 @@ __all__ = ["PASSED", "RESOLUTION", "Projection", "project"]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _EPS: Final = float(np.finfo(np.float64).eps)
+_TINY: Final = float(np.finfo(np.float64).tiny)
 
 # What a projection is held to: the largest of its KKT residuals, all of order one before they cancel.
 PASSED: Final = 1e-13
@@ -57,6 +57,12 @@ SIGN: Final = 1e-15
 
 # Rounds of exchanging every offender at once, before pivoting on one at a time.
 EXCHANGES: Final = 20
+
+# Solves of one linear system, the later ones for the residual of the earlier.
+REFINEMENTS: Final = 3
+
+# Multipliers tried: halving alone would need about 110.
+SEARCHES: Final = 200
 
 # Factor by which μ is raised or lowered in search of a bracket, and the μ at which weights are equal to rounding.
 STRIDE: Final = 16.0
@@ -123,9 +129,9 @@ def project(
     # 1/n exceeds the cap of a saturated problem, nC = 1, by its rounding only.
     weights = copies * min(1.0 / size, problem.cap)
     multiplier = 0.0
-    if _rise(gram, weights, level) > allowance:
+    if _rise(gram, weights, level, 1.0 - math.fsum(level)) > allowance:
         ridge = _Ridge(gram, copies, problem.cap, weights, level)
-        multiplier = 1.0 / _multiplier(ridge, level, allowance)
+        multiplier = 1.0 / _meet(ridge, level, allowance)
         weights = ridge.weights
     shares = np.where(weights == copies * problem.cap, problem.cap, weights / copies)
     found = _judged(problem, shares[site_of], given, multiplier, epsilon)
@@ -134,47 +140,67 @@ def project(
     return found
 
 
-def _rise(gram: Matrix, weights: Vector, level: Vector) -> float:
+def _rise(gram: Matrix, weights: Vector, level: Vector, mass: float) -> float:
     """f(w) − f(α̂) = (w − α̂)ᵀ(K(w + α̂) − 1), to rounding of the difference rather than of f.
 
-    The gradient is nearly constant where w and α̂ differ, and a constant only sees the difference of the masses.
+    `mass` is that of w − α̂, given because a difference of sums would lose it: it is all that a constant in the
+    gradient can see, and where the two differ the gradient is nearly constant.
     """
-    slope = gram @ (weights + level) - 1.0
-    constant = float(slope @ weights)
-    mass = math.fsum([*weights.tolist(), *(-level).tolist()])
-    return float((weights - level) @ (slope - constant)) + constant * mass
+    difference = weights - level
+    size = np.abs(difference)
+    gradient = gram @ (weights + level) - 1.0
+    constant = float(size @ gradient) / max(float(size.sum()), _TINY)
+    return float(difference @ (gradient - constant)) + constant * mass
 
 
-def _multiplier(ridge: _Ridge, level: Vector, allowance: float) -> float:
-    """The μ at which the ridge minimiser's objective exceeds that of α̂ by the allowance; leaves the ridge there."""
+def _meet(ridge: _Ridge, level: Vector, allowance: float) -> float:
+    """Move the ridge to where its objective exceeds that of α̂ by the allowance; return its μ there.
 
-    def gap(log_mu: float) -> float:
-        ridge.minimise(math.exp(log_mu))
-        return _rise(ridge.gram, ridge.weights, level) - allowance
+    Newton's method inside a bracket. Between changes of the partition the objective is a smooth function of μ,
+    of which the derivative is exact, so that the last steps converge quadratically.
+    """
+    mass = 1.0 - math.fsum(level)
+
+    def gap(mu: float) -> float:
+        ridge.minimise(mu)
+        return _rise(ridge.gram, ridge.weights, level, mass) - allowance
 
     # f(a(μ)) ≤ f* + μC, so that the allowance is not used up below μ = ε/C.
-    floor = math.log(16.0 * _EPS * ridge.copies.size)
-    low = max(math.log(allowance / ridge.cap) if allowance > 0.0 else -math.inf, floor)
-    below = gap(low)
-    while below > 0.0 and low > floor:
-        low = max(low - math.log(STRIDE), floor)
-        below = gap(low)
+    floor = 16.0 * _EPS * ridge.copies.size
+    low, high = max(allowance / ridge.cap, floor), LARGEST
+    while (below := gap(low)) > 0.0 and low > floor:
+        low, high = max(low / STRIDE, floor), low
     if below > RESOLUTION:
         raise SolveError(
-            f"no coefficients reach the allowed objective; the nearest exceed it by {below:.3g}, so those given "
+            f"no coefficients reach the allowed objective: the nearest exceed it by {below:.3g}, so those given "
             "miss the mass or the box"
         )
-    if below >= 0.0:
-        return math.exp(low)
-    high, above = low, below
-    while above < 0.0:
-        low, high = high, high + math.log(STRIDE)
-        if high > math.log(LARGEST):
-            return math.exp(low)
-        above = gap(high)
-    root = float(scipy.optimize.brentq(gap, low, high, xtol=4.0 * _EPS, rtol=4.0 * _EPS))
-    ridge.minimise(math.exp(root))
-    return math.exp(root)
+    mu, miss = low, below
+    for _ in range(SEARCHES):
+        rounding = 4.0 * _EPS * (allowance + float(np.abs(ridge.weights - level).sum()))
+        if abs(miss) <= rounding or (miss > 0.0 and mu == floor) or high - low <= 4.0 * _EPS * high:
+            return mu
+        mu = _next(mu, miss, ridge.slope(), allowance, low, high)
+        miss = gap(mu)
+        low, high = (mu, high) if miss <= 0.0 else (low, mu)
+    raise SolveError("no multiplier of the objective's constraint was found")
+
+
+def _next(mu: float, miss: float, slope: float, allowance: float, low: float, high: float) -> float:
+    """Where to look next: by Newton, in μ², then on logarithms; halfway where both leave the bracket.
+
+    While the partition stays the objective is concave in μ² (a sum of γ(μ/(e + μ))²), and linear for small μ.
+    """
+    if slope > 0.0:
+        square = mu * mu - 2.0 * mu * miss / slope
+        if low * low < square < high * high:
+            return math.sqrt(square)
+        if miss > 0.0 and allowance > 0.0:
+            rise = miss + allowance
+            power = mu * math.exp(math.log(allowance / rise) * rise / (slope * mu))
+            if low < power < high:
+                return power
+    return min(math.sqrt(low * high), STRIDE**2 * low)
 
 
 class _Ridge:
@@ -195,9 +221,18 @@ class _Ridge:
 
     def minimise(self, mu: float) -> None:
         """Move to the minimiser for this μ."""
+        self.mu = mu
         hessian = (self.gram + np.diag(mu / self.copies)) / (1.0 + mu)
         if not self._exchange(hessian):
             self._pivot(hessian)
+
+    def slope(self) -> float:
+        """df/dμ of the minimiser, while its partition stays: −2μ wᵀDw′ with Hw′ + Dw / (1 + μ) = θ′1, 1ᵀw′ = 0."""
+        members = self.system.members
+        if not members.size:
+            return 0.0
+        shares = self.weights[members] / self.copies[members]
+        return -2.0 * self.mu * float(shares @ self.system.solve(shares / (1.0 + self.mu), 0.0))
 
     def _exchange(self, hessian: Matrix) -> bool:
         """Exchange all offenders between the groups until there are none; False, and nothing moved, if that cycles."""
@@ -205,13 +240,14 @@ class _Ridge:
         for _ in range(EXCHANGES):
             if not free.any():
                 return False
-            weights = _stationary(hessian, np.where(high, self.ceiling, np.where(free, self.weights, 0.0)), free)
+            system = _Free(hessian, free)
+            weights = system.stationary(np.where(high, self.ceiling, np.where(free, self.weights, 0.0)))
             gradient = hessian @ weights
             offset = gradient[free].mean()
             freed = ~free & np.where(high, gradient > offset + SIGN, gradient < offset - SIGN)
             over, under = free & (weights > self.ceiling), free & (weights < 0.0)
             if not (freed | over | under).any():
-                self.weights, self.free, self.high = weights, free, high
+                self.weights, self.free, self.high, self.system = weights, free, high, system
                 return True
             free, high = (free | freed) & ~over & ~under, (high & ~freed) | over
         return False
@@ -222,7 +258,8 @@ class _Ridge:
         high = weights >= ceiling
         free = (weights > 0.0) & ~high
         for _ in range(100 + 20 * weights.size):
-            target = _stationary(hessian, weights, free)
+            system = _Free(hessian, free)
+            target = system.stationary(weights)
             step = target - weights
             room = np.where(step > 0.0, ceiling, 0.0) - weights
             reach = np.divide(room, step, out=np.full(step.size, np.inf), where=free & (step != 0.0))
@@ -239,31 +276,40 @@ class _Ridge:
             offence = np.where(free, 0.0, np.where(high, gradient - offset, offset - gradient))
             worst = int(np.argmax(offence))
             if offence[worst] <= SIGN:
-                self.weights, self.free, self.high = weights, free, high
+                self.weights, self.free, self.high, self.system = weights, free, high, system
                 return
             joining = [worst] if free.any() else [worst, int(np.argmax(np.where(high, gradient, -np.inf)))]
             free[joining], high[joining] = True, False
         raise SolveError("the active set of the projection did not settle; the keys may be too close together")
 
 
-def _stationary(hessian: Matrix, weights: Vector, free: Mask) -> Vector:
-    """Weights (s,) whose free part has an equal gradient and completes the mass: H_FF w_F + H_FB w_B = θ1.
+class _Free:
+    """The linear system of the free weights F: H_FF x + g = θ1 and 1ᵀx = mass, for the x that g and mass ask for.
 
-    Solved for the residual of the weights given, twice more for its own. Adding 11ᵀ shifts θ alone and leaves
-    a definite matrix.
+    Adding 11ᵀ to H_FF shifts θ alone and leaves a definite matrix.
     """
-    F = np.flatnonzero(free)
-    weights = weights.copy()
-    if not F.size:
+
+    def __init__(self, hessian: Matrix, free: Mask) -> None:
+        self.members = np.flatnonzero(free)
+        self.rows = hessian[self.members]
+        try:
+            self.factor = scipy.linalg.cho_factor(self.rows[:, self.members] + 1.0, check_finite=False)
+        except np.linalg.LinAlgError:
+            raise SolveError("the keys are too close together for their projection to be computed") from None
+        self.ones = scipy.linalg.cho_solve(self.factor, np.ones(self.members.size), check_finite=False)
+
+    def solve(self, gradient: Vector, mass: float) -> Vector:
+        """The x (F,) for a gradient g (F,) and a mass."""
+        down = scipy.linalg.cho_solve(self.factor, gradient, check_finite=False)
+        return np.asarray(self.ones * ((mass + down.sum()) / self.ones.sum()) - down)
+
+    def stationary(self, weights: Vector) -> Vector:
+        """Weights (s,) with the free ones at equal gradient and the mass complete, refined on their own residual."""
+        weights = weights.copy()
+        if self.members.size:
+            for _ in range(REFINEMENTS):
+                weights[self.members] += self.solve(self.rows @ weights, 1.0 - math.fsum(weights))
         return weights
-    factor = scipy.linalg.cho_factor(hessian[np.ix_(F, F)] + 1.0, check_finite=False)
-    ones = scipy.linalg.cho_solve(factor, np.ones(F.size), check_finite=False)
-    rows = hessian[F]
-    for _ in range(3):
-        missing = 1.0 - math.fsum(weights)
-        down = scipy.linalg.cho_solve(factor, rows @ weights, check_finite=False)
-        weights[F] += ones * ((missing + down.sum()) / ones.sum()) - down
-    return weights
 
 
 def _judged(problem: Problem, coefficients: Vector, given: Vector, multiplier: float, epsilon: float) -> Projection:
@@ -271,7 +317,8 @@ def _judged(problem: Problem, coefficients: Vector, given: Vector, multiplier: f
     gram = kernel_block(problem.keys, problem.keys, problem.sigma)
     base = math.fsum(given * (gram @ given - 1.0))
     allowance = epsilon * max(1.0, abs(base))
-    beyond = _rise(gram, coefficients, given) - allowance
+    mass = math.fsum([*coefficients.tolist(), *(-given).tolist()])
+    beyond = _rise(gram, coefficients, given, mass) - allowance
     share = multiplier / (1.0 + multiplier)
     terms = (share - 1.0) * coefficients - share * (gram @ coefficients)
     gap = terms - minimax_offset(terms, coefficients, problem.cap, 0.0)

@@ -1,0 +1,205 @@
+"""Certificates that expire: sound always, lasting where they can, exact in archive mode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from expunge import AdmissionRefused, InputError, Memory
+from expunge.types import Matrix, Vector
+
+KEYS = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 0.9]])
+VALUES = np.array([1.0, 2.0, 9.0])
+QUERY = [[0.25, 0.1]]
+
+
+def example() -> Memory:
+    """Example 1 of the paper."""
+    return Memory.fit(KEYS, VALUES, sigma=5.0, cap=1.0, ids=["a", "b", "c"], subjects=["u", "v", "w"])
+
+
+def full_history() -> Memory:
+    return Memory.fit(np.vstack([KEYS, [[0.0, -10.0]]]), [*VALUES, 3.0], sigma=5.0, cap=1.0, ids=["a", "b", "c", "d"])
+
+
+def by_id(memory: Memory) -> dict[str, float]:
+    return dict(zip(memory.ids, memory.coefficients.tolist(), strict=True))
+
+
+def test_the_papers_example_end_to_end_when_forgetting() -> None:
+    memory = example()
+    assert memory.prove().outcome == "proved"
+    assert memory.certificate("c").slack == pytest.approx(0.00817, abs=5e-6)  # type: ignore[union-attr]
+    readout, score = memory.read(QUERY), memory.score(QUERY)
+    receipt = memory.prune("forget")
+    assert receipt.outcome == "pruned"
+    assert receipt.applied == ("c",)
+    assert receipt.details == {"mode": "forget", "unproved": 0}
+    assert np.array_equal(memory.read(QUERY), readout)
+    assert np.array_equal(memory.score(QUERY), score)
+    assert [row.status for row in memory.warranties()] == ["valid"]
+    receipt = memory.admit([0.0, -10.0], 3.0, id="d")
+    assert receipt.details["expired"] == ["c"]
+    (row,) = memory.warranties()
+    assert (row.status, row.issued_at, row.expired_at) == ("expired", 1, 2)
+    probes = np.vstack([KEYS, [[0.0, -10.0]], QUERY])
+    assert np.abs(memory.score(probes) - full_history().score(probes)).max() == pytest.approx(4.1e-3, abs=5e-5)
+
+
+def test_the_papers_example_end_to_end_with_an_archive() -> None:
+    memory = example()
+    memory.prune("archive")
+    assert memory.ids == ("a", "b")
+    receipt = memory.admit([0.0, -10.0], 3.0, id="d")
+    assert receipt.details["reactivated"] == ["c"]
+    assert by_id(memory)["c"] == pytest.approx(0.033, abs=5e-4)
+    reference = by_id(full_history())
+    assert all(abs(weight - reference[name]) < 1e-12 for name, weight in by_id(memory).items())
+    assert memory.warranties() == []
+    assert memory.subjects[memory.ids.index("c")] == "w"
+
+
+def test_an_admission_that_would_end_certificates_can_be_refused() -> None:
+    for mode in ("forget", "archive"):
+        memory = example()
+        memory.prune(mode)  # type: ignore[arg-type]
+        before = memory.digest, memory.warranties()
+        with pytest.raises(AdmissionRefused, match="would end 1 certificates") as refused:
+            memory.admit([0.0, -10.0], 3.0, on_expiry="refuse")
+        assert refused.value.receipt.details == {"would_end": ["c"]}
+        assert (memory.digest, memory.warranties()) == before
+        receipt = memory.admit([0.1, 0.2], 3.0, on_expiry="refuse")
+        assert receipt.outcome == "admitted"
+
+
+def stream(regime: str, rng: np.random.Generator) -> Vector:
+    if regime == "gaussian":
+        return rng.standard_normal(4)
+    centres = np.random.default_rng(99).standard_normal((6, 4)) * 2
+    return np.asarray(centres[rng.integers(6)] + 0.02 * rng.standard_normal(4))
+
+
+@pytest.mark.parametrize("sketch", [0, 1, 3])
+@pytest.mark.parametrize("regime", ["gaussian", "near-duplicate"])
+def test_no_key_is_reported_valid_whose_slack_is_negative(regime: str, sketch: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    keys = np.array([stream(regime, rng) for _ in range(90)])
+    memory = Memory.fit(keys, np.zeros((90, 1)), sigma=1.5, nu=0.3)
+    content: dict[str, Vector] = dict(zip(memory.ids, keys, strict=True))
+    pruned: Matrix = np.empty((0, 4))
+    names: list[str] = []
+    seen_valid = seen_expired = 0
+    for step in range(80):
+        if step % 20 == 0:
+            names += memory.prune("forget", sketch=sketch).applied
+            pruned = np.array([content[name] for name in names])
+        if step % 3 == 2 and memory.deletable > 0:
+            memory.delete(str(rng.choice(memory.ids)))
+        else:
+            key = stream(regime, rng)
+            content[f"new-{step}"] = key
+            memory.admit(key, 0.0, id=f"new-{step}")
+        if step == 37:
+            memory.save(tmp_path / "memory.expunge")
+            memory = Memory.load(tmp_path / "memory.expunge")
+        rows = {row.id: row for row in memory.warranties()}
+        slacks = memory.solution.slack(pruned)
+        for name, slack in zip(names, slacks.tolist(), strict=True):
+            if rows[name].status == "valid":
+                seen_valid += 1
+                assert slack >= 0.0
+                assert rows[name].remaining <= slack + 1e-9
+            else:
+                seen_expired += 1
+    assert seen_valid > 50
+    assert seen_expired > 0
+
+
+@pytest.mark.parametrize("regime", ["gaussian", "near-duplicate"])
+def test_with_an_archive_the_live_memory_equals_the_one_that_never_pruned(regime: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(11)
+    keys = np.array([stream(regime, rng) for _ in range(60)])
+    values = rng.uniform(-1, 1, (60, 2))
+    pruning, plain = (Memory.fit(keys, values, sigma=1.5, nu=0.4) for _ in range(2))
+    returned, smallest = 0, 1.0
+    for step in range(100):
+        if step % 15 == 0:
+            pruning.prune("archive", sketch=step % 2)
+        if rng.random() < 0.5 and plain.deletable > 3:
+            victims = [str(name) for name in rng.choice(plain.ids, 2, replace=False)]
+            receipt = pruning.delete(victims)
+            plain.delete(victims)
+        else:
+            key, value = stream(regime, rng), rng.uniform(-1, 1, 2)
+            receipt = pruning.admit(key, value, id=f"new-{step}")
+            plain.admit(key, value, id=f"new-{step}")
+        if step == 50:
+            pruning.save(tmp_path / "memory.expunge")
+            pruning = Memory.load(tmp_path / "memory.expunge")
+        returned += len(receipt.details.get("reactivated", ()))
+        mine, theirs = by_id(pruning), by_id(plain)
+        assert set(mine) <= set(theirs)
+        smallest = min(smallest, len(mine) / len(theirs))
+        assert max(abs(mine.get(name, 0.0) - weight) for name, weight in theirs.items()) < 1e-10
+        probe = stream(regime, rng)
+        assert np.abs(pruning.read(probe) - plain.read(probe)).max() < 1e-9
+    assert returned > 0
+    assert smallest < 0.8
+
+
+def test_pruned_entries_can_be_deleted_by_id_and_by_subject() -> None:
+    memory = example()
+    memory.prune("archive")
+    with pytest.raises(InputError, match="is taken"):
+        memory.admit([0.5, 0.5], 1.0, id="c")
+    receipt = memory.delete(subject="w")
+    assert receipt.outcome == "certified_zero"
+    assert receipt.applied == ("c",)
+    assert memory.warranties() == []
+    with pytest.raises(InputError, match="no entry has id 'c'"):
+        memory.delete("c")
+    memory = example()
+    memory.prune("forget")
+    assert memory.delete("c").applied == ("c",)
+    assert memory.warranties() == []
+
+
+def test_a_deleted_neighbour_takes_its_number_with_it() -> None:
+    rng = np.random.default_rng(3)
+    keys = rng.standard_normal((60, 4))
+    memory = Memory.fit(keys, np.zeros((60, 1)), sigma=1.5, nu=0.3)
+    memory.prune("forget", sketch=2)
+    records = memory._view.warranties.records
+    site = int(next(iter(records.values())).neighbours[0])
+    victim = memory.ids[int(np.flatnonzero(memory._view.sites == site)[0])]
+    memory.delete(victim)
+    for record in memory._view.warranties.records.values():
+        assert site not in record.neighbours or memory._view.state.multiplicity[site] > 0
+        assert record.kernels.size == record.neighbours.size
+    assert all(anchor.alpha[site] == 0.0 for anchor in memory._view.warranties.anchors.values())
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"mode": "burn"}, "mode must be"),
+        ({"sketch": -1}, "number of neighbours"),
+        ({"sketch": 1.5}, "number of neighbours"),
+        ({"mode": "forget", "sketch": 2}, "the content again"),
+    ],
+)
+def test_bad_arguments_of_prune(keywords: dict[str, object], message: str) -> None:
+    memory = example()
+    with pytest.raises(InputError, match=message):
+        memory.prune(**keywords)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="on_expiry"):
+        memory.admit([0.0, 0.0], 1.0, on_expiry="ignore")  # type: ignore[arg-type]
+
+
+def test_nothing_to_prune_is_a_noop() -> None:
+    memory = Memory.fit(np.eye(4), np.zeros(4), sigma=1.0, cap=0.3)
+    receipt = memory.prune()
+    assert receipt.outcome == "noop"
+    assert len(memory) == 4
