@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal
@@ -82,6 +82,9 @@ class Memory:
         self._unsettled = False
         # The factor of the version before, whose memory the next candidate reuses.
         self._spare = view.state.margin.copy()
+        # Called with the version before, the version after and the receipt, before the new version counts. What it
+        # raises stops the edit: this is where a store makes the edit durable.
+        self.journal: Callable[[View, View, Receipt], None] | None = None
         self.initial_size = initial_size
         self.nu = nu
         self.outcomes: Counter[str] = Counter()
@@ -404,7 +407,7 @@ class Memory:
             slots, pruned = self._victims(view, ids, subject)
             names = (*(view.entries.ids[slot] or "" for slot in slots), *pruned)
             if not names:
-                return self._receipt("noop", (), view, view, Draft(view, self._spare), "nothing was asked for", started)
+                return self._noop(view, "nothing was asked for", started)
             draft = Draft(view, self._spare)
             draft.warranties = draft.warranties.without(pruned)
             left = view.size + len(draft.warranties.archive) - len(slots)
@@ -462,7 +465,7 @@ class Memory:
             details = {"mode": mode, "unproved": unproved}
             draft = Draft(view, self._spare)
             if not slots:
-                return self._receipt("noop", (), view, view, draft, "no entry is proved to be zero", started, details)
+                return self._noop(view, "no entry is proved to be zero", started, details)
             names = tuple(view.entries.ids[slot] or "" for slot in slots)
             if not draft.prune(slots, mode, sketch):
                 raise DeletionRefused(
@@ -522,6 +525,8 @@ class Memory:
             details["rechecks"] = honoured.rechecks
         view = draft.view()
         receipt = self._receipt(outcome, names, before, view, draft, covers, started, details)
+        if self.journal is not None:
+            self.journal(before, view, receipt)
         self._view = view
         if view.state.margin is not before.state.margin:
             self._spare = before.state.margin
@@ -537,7 +542,16 @@ class Memory:
         self, view: View, draft: Draft, started: float, what: str, details: dict[str, Any] | None = None
     ) -> Receipt:
         covers = f"nothing: the {what} was refused"
-        return self._receipt("refused", (), view, view, draft, covers, started, details)
+        receipt = self._receipt("refused", (), view, view, draft, covers, started, details)
+        if self.journal is not None:
+            self.journal(view, view, receipt)
+        return receipt
+
+    def _noop(self, view: View, covers: str, started: float, details: dict[str, Any] | None = None) -> Receipt:
+        receipt = self._receipt("noop", (), view, view, Draft(view, self._spare), covers, started, details)
+        if self.journal is not None:
+            self.journal(view, view, receipt)
+        return receipt
 
     def _wipe(self, view: View) -> None:
         """Overwrite the content of entries that the published view no longer counts."""
