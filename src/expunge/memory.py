@@ -413,8 +413,8 @@ class Memory:
             left = view.size + len(draft.warranties.archive) - len(slots)
             if left < fewest_keys(self.cap):
                 raise DeletionRefused(
-                    f"deleting {len(names)} of {len(names) + left} entries leaves {left}, but cap {self.cap:.6g} needs at "
-                    f"least {fewest_keys(self.cap)}: {self.deletable} more can be deleted; to go further, rebuild "
+                    f"deleting {len(names)} of {len(names) + left} entries leaves {left}, but cap {self.cap:.6g} "
+                    f"needs at least {fewest_keys(self.cap)}: {self.deletable} more can be deleted; to go further, rebuild "
                     "at a larger cap, which is a different reference",
                     receipt=self._refusal(view, draft, started, "deletion"),
                     measured=left * self.cap,

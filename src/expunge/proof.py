@@ -215,7 +215,9 @@ class _WithMargin(_Attempt):
         if enclosed is None:
             return
         x, spread, residual, eigenvalue = enclosed
-        self.judge(self.margin, x[1:] - spread[1:], (x[1:] + spread[1:]) * (1.0 + 2.0 * UNIT))
+        self.judge(
+            self.margin, np.nextafter(x[1:] - spread[1:], -np.inf), np.nextafter(x[1:] + spread[1:], np.inf)
+        )
         if self.outside.size:
             weights = np.concatenate([x[1:], self.ceiling[self.bound]])
             loose = np.concatenate([spread[1:], np.zeros(self.bound.size)])

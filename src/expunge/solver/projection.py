@@ -192,9 +192,9 @@ def _next(mu: float, miss: float, slope: float, allowance: float, low: float, hi
     While the partition stays the objective is concave in μ² (a sum of γ(μ/(e + μ))²), and linear for small μ.
     """
     if slope > 0.0:
-        square = mu * mu - 2.0 * mu * miss / slope
-        if low * low < square < high * high:
-            return math.sqrt(square)
+        root = math.sqrt(max(0.0, mu * mu - 2.0 * mu * miss / slope))
+        if low < root < high:
+            return root
         if miss > 0.0 and allowance > 0.0:
             rise = miss + allowance
             power = mu * math.exp(math.log(allowance / rise) * rise / (slope * mu))
