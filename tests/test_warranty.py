@@ -203,3 +203,21 @@ def test_nothing_to_prune_is_a_noop() -> None:
     receipt = memory.prune()
     assert receipt.outcome == "noop"
     assert len(memory) == 4
+
+
+def test_a_rebuild_is_another_reference_and_ends_certificates() -> None:
+    memory = example()
+    memory.prune("archive")
+    receipt = memory.rebuild(cap=0.5)
+    assert receipt.outcome == "rebuilt"
+    assert (receipt.details["cap_before"], receipt.details["cap"]) == (1.0, 0.5)
+    assert set(memory.ids) == {"a", "b", "c"}
+    assert memory.warranties() == []
+    fresh = Memory.fit(memory.keys, memory.values, sigma=5.0, cap=0.5)
+    assert np.abs(memory.coefficients - fresh.coefficients).max() < 1e-12
+    memory = example()
+    memory.prune("forget")
+    assert memory.rebuild(cap=0.5).details["expired"] == ["c"]
+    assert [row.status for row in memory.warranties()] == ["expired"]
+    with pytest.raises(InputError, match="infeasible"):
+        memory.rebuild(cap=0.4)

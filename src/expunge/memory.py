@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,7 +36,7 @@ from expunge.entries import (
 from expunge.errors import AdmissionRefused, DeletionRefused, InputError, MissingExtra, SolveError
 from expunge.kernel import squared_distances
 from expunge.partition import Partition
-from expunge.problem import Problem, as_point, as_points, as_values, fewest_keys, row_bytes
+from expunge.problem import Problem, as_point, as_points, as_values, cap_from, fewest_keys, row_bytes
 from expunge.receipt import Attempt, Outcome, Receipt
 from expunge.solution import Solution
 from expunge.solver.fit import distinct_sites, fit
@@ -414,8 +414,8 @@ class Memory:
             if left < fewest_keys(self.cap):
                 raise DeletionRefused(
                     f"deleting {len(names)} of {len(names) + left} entries leaves {left}, but cap {self.cap:.6g} "
-                    f"needs at least {fewest_keys(self.cap)}: {self.deletable} more can be deleted; to go further, rebuild "
-                    "at a larger cap, which is a different reference",
+                    f"needs at least {fewest_keys(self.cap)}: {self.deletable} more can be deleted; to go further, "
+                    "rebuild at a larger cap, which is a different reference",
                     receipt=self._refusal(view, draft, started, "deletion"),
                     measured=left * self.cap,
                     allowed=1.0,
@@ -477,6 +477,47 @@ class Memory:
             covers = "the pruned coefficients are proved to be zero: no readout changes while the warranties hold"
             self._unwiped.extend(slots)
             return self._adopt(view, draft, "pruned", names, covers, started, Honoured(), details)
+
+    def rebuild(self, *, nu: float | None = None, cap: float | None = None) -> Receipt:
+        """Solve afresh at a new cap, archived entries included: a *different* reference, and recorded as such.
+
+        Certificates of forgotten entries end with the cap that they were issued at.
+        """
+        started = time.perf_counter()
+        with self._lock:
+            view = self._begin()
+            warranties = view.warranties
+            count = view.size + len(warranties.archive)
+            new_cap = cap_from(count, nu=nu, cap=cap)
+            archived = list(warranties.archive.values())
+            slots = view.slots.tolist()
+            entries = view.entries
+            fresh = Memory._solved(
+                Problem(np.vstack([view.keys, *(entry.key for entry in archived)]), new_cap, self.sigma),
+                np.vstack([view.values, *(entry.value for entry in archived)]),
+                [*self.ids, *warranties.archive],
+                [*self.subjects, *(entry.subject for entry in archived)],
+                [*(entries.payloads[slot] for slot in slots), *(entry.payload for entry in archived)],
+                b"".join([*(entries.salts[slot] for slot in slots), *(entry.salt for entry in archived)]),
+            )._view
+            ended = [name for name, record in warranties.records.items() if record.expired_at is None]
+            lost = [name for name in ended if name not in warranties.archive]
+            after = replace(
+                fresh,
+                warranties=warranties.without(warranties.archive).expired(lost, view.edit + 1),
+                edit=view.edit + 1,
+            )
+            details: dict[str, Any] = {"cap_before": self.cap, "cap": new_cap}
+            if lost:
+                details["expired"] = lost
+            covers = "the memory equals a fresh fit at the new cap; nothing is said about the old one"
+            receipt = self._receipt("rebuilt", (), view, after, Draft(after, self._spare), covers, started, details)
+            if self.journal is not None:
+                self.journal(view, after, receipt)
+            self._view, self._spare = after, after.state.margin.copy()
+            self._unsettled = False
+            self.initial_size, self.nu = count, None if nu is None else float(nu)
+            return receipt
 
     def warranties(self) -> list[Warranty]:
         """Where each pruned entry stands: slack at pruning, what is proved to remain of it, status."""
