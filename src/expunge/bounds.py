@@ -26,11 +26,12 @@ t*_j − t*_i ≥ t_j − t_i − 2e‖φ_j − φ_i‖ > 0 because ‖φ_j − 
 t_i − t_(k) > 2√2 e gives α*_i = C. In terms of the gap the threshold is 2√G, half of DESIGN's 4√G; but it counts
 from t_(k), not from a stored offset, about which the gap says nothing when the margin is empty.
 
-**Lemma 4 (after the partition).** Let Lemma 3 settle every site but those of U, K_UU ⪰ λ > 0, and let Δ = α − α*. On
-a settled site Δ is known; let its total be κ₀. On U, (ρ−t_i)Δ_i ≤ r_i|Δ_i|, where r_i is the part of |ρ−t_i| on the
-wrong side for the sign that Δ_i can have. As ‖Δ_U‖ ≤ (‖c−c*‖ + κ₀)/√λ, Lemma 2 becomes
-2e² ≤ (e + κ₀)‖r_U‖/√λ + Σ_settled|ρ−t||Δ| + 2V + (2e + |ρ−t_(k)|)|μ|:
-linear in the residual, where the gap gives its square root. For a state solved to 1e−15 that is 1e−14, not 1e−8.
+**Lemma 4 (after the partition).** Let Lemma 3 settle every site but those of U, K_UU ⪰ λ > 0, Δ = α − α*. On a settled
+site Δ is known; let κ₀ be its absolute sum there and ω = |μ − its sum| = |Σ_U Δ|. There (t*−t)Δ ≤ 2e|Δ|. On U, split
+t* − t as before, where (ρ−t_i)Δ_i ≤ r_iΔ_i with r_i the part of ρ−t_i on the wrong side for the sign that Δ_i
+can have. So Σ_U ≤ rᵀΔ_U ≤ N(e + κ₀) with N² = r_Uᵀ K_UU⁻¹ r_U ≤ ‖r_U‖²/λ, because Δ_UᵀK_UUΔ_U ≤ (‖c−c*‖ + κ₀)², and
+2e² ≤ N(e + κ₀) + 2eκ₀ + 2V_U + (2e + |ρ−t_(k)|)ω:
+linear in the errors, where the gap gives their square root. For a state solved to 1e−15 that is 1e−14, not 1e−8.
 
 **Score.** s(x) − s*(x) = 2⟨c−c*, φ(x)⟩ − (ρ−ρ*), so |s − s*| ≤ 2e + |ρ − t_(k)| + 2e for every x whatever.
 DESIGN's 4√G therefore holds with room (4e = 2√2√G) exactly when the stored offset is t_(k) or near it.
@@ -53,7 +54,7 @@ from numba import njit
 from scipy.linalg import eigvalsh
 
 from expunge.errors import InputError
-from expunge.problem import LARGEST, as_points, fewest_keys
+from expunge.problem import LARGEST, as_points
 from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = [
@@ -106,7 +107,7 @@ def _decay(x: float) -> float:
 
 @njit(cache=True, nogil=True)
 def _transpose(keys: Matrix, start: int, tile: Matrix) -> int:
-    width = min(TILE, keys.shape[0] - start)
+    width: int = min(TILE, keys.shape[0] - start)
     for j in range(width):
         for k in range(keys.shape[1]):
             tile[k, j] = keys[start + j, k]
@@ -230,7 +231,7 @@ def smallest_eigenvalue(kernel: Matrix, radius: Matrix) -> float:
         matrix = np.array(kernel, order="C")
         matrix[np.diag_indices(n)] -= shift
         if _cholesky_completes(matrix):
-            return (shift - loss) / SLIGHT
+            return float((shift - loss) / SLIGHT)
     return 0.0
 
 
@@ -326,48 +327,50 @@ class _Readout:
         np.minimum(x, nearest + FAR, out=x)
         error = SAFE * (max(DECAY_ERROR, NUMPY_EXP_ERROR) + gamma(self.keys.shape[1] + 10) * (x + nearest))
         upper = w * (1.0 + error) + TINY
+        size = np.abs(self.weights)
         totals = w @ self.weights
-        sizes = upper @ np.abs(self.weights) * SLIGHT
-        doubtful = totals <= 0.5 * sizes
-        totals[doubtful] = 1.0
+        blur = (upper * error + TINY) @ size + gamma(2 * size.size + 8) * (upper @ size)
+        # Weights that cancel, or that are all far beyond a row without weight, say nothing in fp64.
+        lost = blurred | ~(SLIGHT * blur <= 1e-3 * totals) | ~(upper @ size <= 2.0 * totals)
+        totals[lost] = 1.0
+        blur = SLIGHT * np.where(lost, 0.0, blur / totals)
         readout = (w @ (self.weights[:, None] * self.values)) / totals[:, None]
-        norms = np.sqrt((self.values**2).sum(axis=1))
-        blur = ((upper * error) @ np.abs(self.weights) + gamma(2 * self.weights.size + 8) * sizes) / totals
-        rounding = SAFE * 4.0 * blur * norms.max() + TINY
-        distance = np.sqrt(((self.values[None] - readout[:, None, :]) ** 2).sum(axis=2)) if x.size < 200_000 else None
-        if distance is None:
-            distance = np.empty_like(x)
-            for i in range(x.shape[0]):
-                distance[i] = np.sqrt(((self.values - readout[i]) ** 2).sum(axis=1))
+        norm = float(np.sqrt((self.values**2).sum(axis=1)).max())
+        rounding = SAFE * 4.0 * blur * norm + TINY
+        distance = np.empty_like(x)
+        for i in range(x.shape[0]):
+            distance[i] = np.sqrt(((self.values - readout[i]) ** 2).sum(axis=1))
         distance = distance * SLIGHT + rounding[:, None]
         limit = distance[:, self.possible].max(axis=1)
         moved = upper * distance
-        numerator = self.open_error * np.sqrt((moved**2) @ self.share) + moved @ self.known
-        shift = self.open_error * np.sqrt((upper**2) @ self.share) + upper @ self.known
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            shift = np.minimum(shift, self.centre / np.exp(-nearest[:, 0]) * SLIGHT)
-            remaining = (totals - blur * totals) / SLIGHT - SLIGHT * shift
+            # The floor keeps a square from vanishing.
+            numerator = self.open_error * np.sqrt(np.maximum(moved, 1e-150) ** 2 @ self.share) + moved @ self.known
+            shift = self.open_error * np.sqrt(np.maximum(upper, 1e-150) ** 2 @ self.share) + upper @ self.known
+            shift = np.fmin(shift, SLIGHT * self.centre / np.exp(-nearest[:, 0]))
+            remaining = (1.0 - blur) * totals / SLIGHT - SLIGHT * shift
             bound = np.where(remaining > 0.0, SLIGHT * numerator / remaining, np.inf)
-        bound[np.isnan(bound)] = np.inf
-        bound = np.minimum(bound, limit) * SLIGHT + rounding
-        bound[blurred | doubtful] = SAFE * 2.0 * norms.max()
-        return bound
+        bound = np.fmin(bound, limit) * SLIGHT + rounding
+        # Both readouts are means of values, unless a weight is negative.
+        bound[lost] = SAFE * 2.0 * norm if np.all(self.weights >= 0.0) else np.inf
+        return np.asarray(bound)
 
     def where(self, denominator: float) -> float:
         active = self.weights != 0.0
         moving = (self.share > 0.0) | (self.known > 0.0)
-        mass = float(np.abs(self.weights).sum())
-        norms = float(np.sqrt((self.values**2).sum(axis=1)).max())
-        width = _diameter(self.values[moving], self.values[active])
-        everywhere = max(_diameter(self.values[self.possible], self.values[active]), width)
-        moved = SLIGHT * (self.open_error * math.sqrt(self.largest) + float(self.known.sum()))
+        norm = float(np.sqrt((self.values**2).sum(axis=1)).max())
+        # Negative weights take a readout out of the hull of the values, by no more than this.
+        beyond = SLIGHT * 2.0 * norm * float(np.maximum(-self.weights, 0.0).sum()) / denominator
+        width = _diameter(self.values[moving], self.values[active]) + beyond
+        bound = _diameter(self.values[self.possible], self.values[active]) + beyond
+        moved = SLIGHT * (self.open_error * math.sqrt(self.largest) + float(self.known.sum())) if moving.any() else 0.0
         remaining = (denominator - min(self.centre, moved)) / SLIGHT
-        ratio = mass / denominator
-        blur = gamma(2 * self.weights.size + 16) + NUMPY_EXP_ERROR
-        blur = blur * ratio + gamma(self.keys.shape[1] + 10) * (0.37 * ratio + max(0.0, math.log(ratio)))
-        rounding = SAFE * 4.0 * blur * norms
-        bound = SLIGHT * width * moved / remaining if remaining > 0.0 else math.inf
-        return min(bound, everywhere) * SLIGHT + rounding
+        if math.isfinite(moved) and remaining > 0.0:
+            bound = min(bound, SLIGHT * width * moved / remaining)
+        ratio = SLIGHT * float(np.abs(self.weights).sum()) / denominator
+        blur = (gamma(2 * self.weights.size + 16) + NUMPY_EXP_ERROR) * ratio
+        blur += gamma(self.keys.shape[1] + 10) * (0.37 * ratio + max(0.0, math.log(ratio)))
+        return SLIGHT * bound + SAFE * 4.0 * blur * norm
 
 
 def rigorous_bounds(
@@ -394,7 +397,7 @@ def rigorous_bounds(
     low, high = t - radius, t + radius
     needed = math.ceil(1 / Fraction(cap))
     solved = _saturated(alpha, cap) if needed > size else _solve_gap(sites, alpha, low, high, cap, sigma, needed)
-    rank = min(fewest_keys(cap), size)
+    rank = min(needed, size)
     distance = max(abs(offset - _ranked(low, rank)), abs(offset - _ranked(high, rank)))
     drift = SLIGHT * (distance + 2.0 * solved.centre)
     mass = float(np.abs(alpha).sum())
@@ -463,24 +466,23 @@ def _solve_gap(
             break
         settled_before = settled
         open_sites = np.flatnonzero(~settled)
-        eigenvalue, largest = _spectrum(sites.keys[open_sites], sigma)
+        block = _Block.of(sites.keys[open_sites], sigma)
+        eigenvalue, largest = block.smallest, block.largest
         known = np.where(zero, np.abs(alpha), np.where(full, np.abs(alpha - cap), 0.0))
         kept = SLIGHT * float(known.sum())
         if eigenvalue <= 0.0:
             open_error = math.inf
             break
-        # One side only where the coefficient sits at a bound: Δ cannot have the other sign.
-        at_zero, at_cap = sites.every(alpha <= 0.0), sites.every(alpha >= cap)
         first = np.unique(sites.of_row, return_index=True)[1][open_sites]
-        residual = np.where(
-            at_zero[open_sites],
-            over[first],
-            np.where(at_cap[open_sites], under[first], np.maximum(over[first], under[first])),
-        )
-        slope = SLIGHT * float(np.linalg.norm(residual)) / math.sqrt(eigenvalue)
-        linear = 2.0 * slip + slope
-        constant = SLIGHT * float((known * np.maximum(under, over)).sum())
-        constant += 2.0 * violation + doubt * slip + slope * kept + TINY
+        residual, blur = rho - 0.5 * (low + high)[first], SLIGHT * 0.5 * (high - low)[first] + 4.0 * UNIT
+        # One side only where the coefficient sits at a bound: Δ cannot have the other sign.
+        residual = np.where(sites.every(alpha <= 0.0)[open_sites], np.minimum(residual, 0.0), residual)
+        residual = np.where(sites.every(alpha >= cap)[open_sites], np.maximum(residual, 0.0), residual)
+        slope = SLIGHT * (block.dual_norm(residual) + float(np.linalg.norm(blur)) / math.sqrt(eigenvalue))
+        shift = math.fsum([-1.0, *np.where(full, cap, np.where(zero, 0.0, alpha)).tolist()])
+        shift = SLIGHT * abs(shift)
+        linear = slope + 2.0 * kept + 2.0 * shift
+        constant = slope * kept + 2.0 * violation + doubt * shift + TINY
         refined = SLIGHT * (linear + math.sqrt(linear * linear + 8.0 * constant)) / 4.0
         centre = min(centre, refined)
         open_error = SLIGHT * (centre + kept) / math.sqrt(eigenvalue) if open_sites.size else 0.0
@@ -520,14 +522,41 @@ def _saturated(alpha: Vector, cap: float) -> _Solved:
     )
 
 
-def _spectrum(keys: Matrix, sigma: float) -> tuple[float, float]:
-    """Lower bound for λ_min and upper bound for λ_max of the kernel matrix of distinct keys (m, d)."""
-    if keys.shape[0] == 0:
-        return math.inf, 0.0
-    if keys.shape[0] > OPEN_LIMIT:
-        return 0.0, math.inf
-    kernel, radius = kernel_enclosure(keys, keys, sigma)
-    return smallest_eigenvalue(kernel, radius), SLIGHT * float((kernel + radius).sum(axis=1).max())
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Kernel matrix of distinct keys, enclosed, with bounds for its extreme eigenvalues."""
+
+    kernel: Matrix
+    radius: Matrix
+    smallest: float
+    largest: float
+
+    @classmethod
+    def of(cls, keys: Matrix, sigma: float) -> _Block:
+        size = keys.shape[0]
+        if size == 0:
+            return cls(np.empty((0, 0)), np.empty((0, 0)), math.inf, 0.0)
+        if size > OPEN_LIMIT:
+            return cls(np.empty((0, 0)), np.empty((0, 0)), 0.0, math.inf)
+        kernel, radius = kernel_enclosure(keys, keys, sigma)
+        largest = SLIGHT * float((kernel + radius).sum(axis=1).max())
+        return cls(kernel, radius, smallest_eigenvalue(kernel, radius), largest)
+
+    def dual_norm(self, r: Vector) -> float:
+        """Upper bound for √(rᵀK⁻¹r), at most ‖r‖/√λ, and much less where r is smooth.
+
+        For any y and q = r − Ky: rᵀK⁻¹r = yᵀr + yᵀq + qᵀK⁻¹q.
+        """
+        if r.size == 0:
+            return 0.0
+        plain = SLIGHT * float(np.linalg.norm(r)) / math.sqrt(self.smallest)
+        y = np.linalg.solve(self.kernel, r)
+        size = np.abs(y)
+        rounding = gamma(r.size + 8)
+        q = np.abs(r - self.kernel @ y) + rounding * (np.abs(r) + self.kernel @ size) + self.radius @ size
+        square = float(y @ r) + rounding * float(size @ np.abs(r))
+        square += SLIGHT * (float(size @ q) + float(q @ q) / self.smallest)
+        return min(plain, SLIGHT * math.sqrt(max(square, 0.0)))
 
 
 def _readout_of(points: Matrix, alpha: Vector, sites: Sites, solved: _Solved, values: Matrix, sigma: float) -> _Readout:

@@ -202,22 +202,29 @@ class _WithMargin(_Attempt):
     def verdict(self, bits: int) -> tuple[Outcome, str]:
         wrong, undecided = (int(np.count_nonzero(self.status == status)) for status in (WRONG, OPEN))
         if wrong:
-            return "disproved", f"{wrong} distinct keys have a sign that is certainly wrong: the partition is not optimal"
+            return (
+                "disproved",
+                f"{wrong} distinct keys have a sign that is certainly wrong: the partition is not optimal",
+            )
         if not undecided:
             return "proved", ""
         share = self.rest / self.margin.size
         if self.rest == 0 or any(share == self.caps[j] for j in self.active):
-            return "undecidable", f"{undecided} distinct keys are open at {bits} bits, and a tie of caps permits an exact zero"
-        return "undecidable", f"{undecided} distinct keys are open at {bits} bits; no exact zero is possible, so try more"
+            return (
+                "undecidable",
+                f"{undecided} distinct keys are open at {bits} bits, and a tie of caps permits an exact zero",
+            )
+        return (
+            "undecidable",
+            f"{undecided} distinct keys are open at {bits} bits; no exact zero is possible, so try more",
+        )
 
     def floating(self) -> None:
         enclosed = self._floating_margin()
         if enclosed is None:
             return
         x, spread, residual, eigenvalue = enclosed
-        self.judge(
-            self.margin, np.nextafter(x[1:] - spread[1:], -np.inf), np.nextafter(x[1:] + spread[1:], np.inf)
-        )
+        self.judge(self.margin, np.nextafter(x[1:] - spread[1:], -np.inf), np.nextafter(x[1:] + spread[1:], np.inf))
         if self.outside.size:
             weights = np.concatenate([x[1:], self.ceiling[self.bound]])
             loose = np.concatenate([spread[1:], np.zeros(self.bound.size)])
@@ -232,7 +239,7 @@ class _WithMargin(_Attempt):
         self._test_witness(residual + 2.0 * adjusted * math.sqrt(self.margin.size), eigenvalue)
 
     def _floating_margin(self) -> tuple[Vector, Vector, float, float] | None:
-        """x = (ρ, α_S), the radius of each entry, ‖residual‖₂ and an estimate of λ_min(K_SS)."""
+        """Return (ρ, α_S), the radius of each, ‖residual‖₂ and an estimate of λ_min(K_SS), or None."""
         size = self.margin.size + 1
         keys = self.sites.keys[self.margin]
         kernel, radius = kernel_enclosure(keys, keys, self.sigma)
@@ -344,7 +351,10 @@ class _WithoutMargin(_Attempt):
         if wrong:
             return "disproved", f"{wrong} distinct reserve keys are certainly beyond a bound key"
         if undecided:
-            return "undecidable", f"{undecided} distinct keys are open at {bits} bits; no exact tie is possible, so try more"
+            return (
+                "undecidable",
+                f"{undecided} distinct keys are open at {bits} bits; no exact tie is possible, so try more",
+            )
         return "proved", ""
 
     def findings(self, status: int) -> tuple[Finding, ...]:
@@ -401,14 +411,17 @@ class _Lattice:
         """κ of every pair of sites, (m,), (n,) → ball matrix (m, n), at the current precision."""
         flint = _flint()
         left, right = (
-            flint.fmpz_mat(part.size, self.dimension, [x for i in part.tolist() for x in self.rows[i]]) for part in (a, b)
+            flint.fmpz_mat(part.size, self.dimension, [x for i in part.tolist() for x in self.rows[i]])
+            for part in (a, b)
         )
         factor = -(flint.arb(2) ** (2 * self.lowest)) / flint.arb(self.sigma) ** 2
         norms = [flint.fmpz(self.norms[j]) for j in b.tolist()]
         entries = []
         for i, products in zip(a.tolist(), (left * right.transpose()).tolist(), strict=True):
             norm = flint.fmpz(self.norms[i])
-            entries += [(factor * (norm + other - 2 * product)).exp() for other, product in zip(norms, products, strict=True)]
+            entries += [
+                (factor * (norm + other - 2 * product)).exp() for other, product in zip(norms, products, strict=True)
+            ]
         return flint.arb_mat(a.size, b.size, entries)
 
     def product(self, a: IndexArray, b: IndexArray, weights: Any) -> list[Any]:

@@ -27,7 +27,7 @@ PUBLISHED: Final = 1e-9
 # sums of about n products of numbers below one. Two orders below the 1e-12 that states are measured against.
 SLACK_TOLERANCE: Final = 1e-14
 
-# Margin slacks below this are what another solve with the same factor would leave.
+# Margin slacks below this are not worth another solve.
 REFINED: Final = 1e-15
 
 # n·C ≥ 1 is decided up to this relative error, because C = 1/(ν n₀) is itself rounded.

@@ -20,8 +20,9 @@ from numba import njit
 from expunge.check import StateCheck
 from expunge.errors import ExpungeError
 from expunge.receipt import Attempt
+from expunge.solver.pivot import refinement_floor
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
-from expunge.tolerances import PARTITION_THRESHOLD, PUBLISHED, REFINED
+from expunge.tolerances import PARTITION_THRESHOLD, PUBLISHED
 from expunge.types import IndexArray, StatusArray, Vector
 
 __all__ = ["Path", "Trial", "check_candidate", "transact"]
@@ -162,7 +163,7 @@ def transact(
         try:
             state = path.solve()
             check = check_candidate(state, counts).at(tolerance)
-            if path.refine is not None and check.worst > REFINED:
+            if path.refine is not None and check.worst > refinement_floor(state):
                 path.refine(state)
                 check = check_candidate(state, counts).at(tolerance)
         except Exception as problem:

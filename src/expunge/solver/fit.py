@@ -22,6 +22,10 @@ __all__ = ["distinct_sites", "fit"]
 # Sites up to which plain pivots beat a guess.
 SMALL = 128
 
+# Coordinates from which LIBSVM's own kernel evaluations would take most of the time, and keys up to which a
+# dense matrix for the guess is reasonable.
+WIDE, DENSE = 32, 12_000
+
 # LIBSVM's own units, in which coefficients run to 1: slack units are smaller by 2C.
 GUESS_TOLERANCE = 1e-3
 
@@ -58,16 +62,25 @@ def _libsvm_guess(gram: GramRows, multiplicity: IndexArray, cap: float) -> Vecto
 
     keys = np.repeat(gram.keys[: gram.sites], multiplicity, axis=0)
     owner = np.repeat(np.arange(gram.sites), multiplicity)
-    model = OneClassSVM(
-        kernel="rbf",
-        gamma=1.0 / gram.sigma**2,
-        nu=min(1.0, 1.0 / (cap * keys.shape[0])),
-        tol=GUESS_TOLERANCE,
-        cache_size=500,
-    ).fit(keys)
+    settings = {"nu": min(1.0, 1.0 / (cap * keys.shape[0])), "tol": GUESS_TOLERANCE, "cache_size": 500}
+    if keys.shape[1] > WIDE and keys.shape[0] <= DENSE:
+        model = OneClassSVM(kernel="precomputed", **settings).fit(_rough_gram(keys, gram.sigma))
+    else:
+        model = OneClassSVM(kernel="rbf", gamma=1.0 / gram.sigma**2, **settings).fit(keys)
     guess = np.zeros(gram.sites)
     np.add.at(guess, owner[model.support_], model.dual_coef_.ravel() * cap)
     return guess
+
+
+def _rough_gram(keys: Matrix, sigma: float) -> Matrix:
+    """κ of all pairs by one matrix product: fast in many dimensions, and too inexact for anything but a guess."""
+    centred = (keys - keys.mean(axis=0)) / sigma
+    norms = np.einsum("ij,ij->i", centred, centred)
+    block = centred @ centred.T
+    block *= 2.0
+    block -= norms[:, None]
+    block -= norms
+    return np.exp(np.clip(block, -700.0, 0.0, out=block), out=block)
 
 
 def _adopt(state: State, guess: Vector) -> None:

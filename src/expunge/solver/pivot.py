@@ -17,7 +17,17 @@ from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
 from expunge.tolerances import FEASIBILITY_SLIP, REFINED, SLACK_TOLERANCE
 from expunge.types import Vector
 
-__all__ = ["enter", "finish", "leave", "next_free", "saturate", "saturated", "settle", "shift_offset"]
+__all__ = [
+    "enter",
+    "finish",
+    "leave",
+    "next_free",
+    "refinement_floor",
+    "saturate",
+    "saturated",
+    "settle",
+    "shift_offset",
+]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -177,28 +187,41 @@ def _place_offset(state: State) -> None:
     shift_offset(state, -float(state.slack[: state.sites][bound].max()))
 
 
+def refinement_floor(state: State) -> float:
+    """Margin slacks below this are the rounding of their own sums, and another solve would leave the same."""
+    return max(REFINED, 0.25 * _EPS * float(np.sqrt(state.gram.count)))
+
+
 def finish(state: State, *, budget: int | None = None) -> None:
     """Pivot until every slack, recomputed, has its sign; raise SolveError when the budget runs out.
 
     On entry coefficients are in the box, exact on RESERVE and BOUND, and active sites have rows.
     """
     budget = budget if budget is not None else 200 + 20 * state.sites
-    for attempt in range(50):
+    before, refreshed = np.inf, False
+    for _ in range(50):
         _drop_degenerate_members(state)
         state.recompute_slacks()
-        if state.margin.size == 0 and abs(state.mass_error()) <= MASS_ROUNDING:
+        missing = abs(state.mass_error())
+        if state.margin.size == 0 and missing <= MASS_ROUNDING:
             _place_offset(state)
         site = _worst_violator(state)
-        residual = float(np.abs(state.slack[state.margin.members]).max(initial=0.0))
-        if site < 0 and residual <= REFINED and abs(state.mass_error()) <= MASS_ROUNDING:
-            return
-        if site < 0 and attempt > 3:
-            # Refinement has stopped helping: the factor has drifted, or this is what rounding allows.
-            members = state.margin.members.copy()
-            if attempt > 6 or not state.margin.refresh(members, state.gram.block(members, members)):
+        residual = max(float(np.abs(state.slack[state.margin.members]).max(initial=0.0)), missing)
+        if site < 0:
+            if residual <= refinement_floor(state):
                 return
+            if residual > 0.5 * before:
+                # Refinement has stopped helping: this is what rounding allows, or the factor has drifted.
+                if refreshed or residual <= SLACK_TOLERANCE:
+                    return
+                members = state.margin.members.copy()
+                refreshed = state.margin.refresh(members, state.gram.block(members, members))
+                if not refreshed:
+                    return
+            before = residual
         settle(state, track=site >= 0)
         while site >= 0:
+            before = np.inf
             enter(state, site)
             settle(state)
             site = _worst_violator(state)

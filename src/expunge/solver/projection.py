@@ -4,8 +4,8 @@ P_ε(α̂) = argmin ‖a‖²  subject to  1ᵀa = 1,  0 ≤ a ≤ C,  f(a) ≤ 
 
 With λ the multiplier of the objective's constraint and μ = 1/λ, the projection minimises aᵀ(K + μI)a over the
 same box and mass, and f grows with μ along these minimisers. So: find the μ at which f meets the allowed level,
-by bracketing in log μ, and minimise for each μ by a warm-started active set. Equal weights, the limit μ → ∞, are
-the projection wherever they are allowed. Guarantees:
+by Newton's method inside a bracket, and minimise for each μ by a warm-started active set. Equal weights, the
+limit μ → ∞, are the projection wherever they are allowed. Dense: O(n²) memory, O(n³) time. Guarantees:
 
 - coefficients come from the linear systems of the active set, exact at 0 and C: never clipped, renormalised or
   regularised, since μ is the constraint's own multiplier;
@@ -17,8 +17,8 @@ the projection wherever they are allowed. Guarantees:
 Deviations from the paper:
 
 1. Clarabel, then SCS, then clipping and renormalising, unchecked, is replaced by the above.
-2. Below μ ≈ 10⁻¹⁴ per site, K + μI is K to rounding, so an objective is met up to `RESOLUTION` (it matters at
-   ε = 0 alone, since the multiplier obeys μ ≥ ε/C).
+2. μ stays above the rounding of K, 2⁻⁵¹ n, beyond which the minimum-norm optimum cannot be resolved. It matters
+   at ε ≈ 0 alone (μ ≥ ε/C always), where the level may then be missed by μC at most, and `excess` says by how much.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from expunge.solver.reference import minimax_offset
 from expunge.tolerances import ACCEPTANCE
 from expunge.types import Matrix, Vector
 
-__all__ = ["PASSED", "RESOLUTION", "Projection", "project"]
+__all__ = ["PASSED", "Projection", "project"]
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -48,9 +48,6 @@ _TINY: Final = float(np.finfo(np.float64).tiny)
 
 # What a projection is held to: the largest of its KKT residuals, all of order one before they cancel.
 PASSED: Final = 1e-13
-
-# Objectives closer than this are equal: kernel values below one carry several roundings each.
-RESOLUTION: Final = 1e-14
 
 # A gradient on the wrong side of the offset by less than this is rounding.
 SIGN: Final = 1e-15
@@ -123,7 +120,8 @@ def project(
     copies = np.bincount(site_of).astype(np.float64)
     sites = problem.keys[first]
     gram = kernel_block(sites, sites, problem.sigma)
-    level = np.bincount(site_of, weights=given)
+    level: Vector = np.zeros(first.size)
+    np.add.at(level, site_of, given)
     allowance = epsilon * max(1.0, abs(float(level @ (gram @ level - 1.0))))
 
     # 1/n exceeds the cap of a saturated problem, nC = 1, by its rounding only.
@@ -166,11 +164,11 @@ def _meet(ridge: _Ridge, level: Vector, allowance: float) -> float:
         return _rise(ridge.gram, ridge.weights, level, mass) - allowance
 
     # f(a(μ)) ≤ f* + μC, so that the allowance is not used up below μ = ε/C.
-    floor = 16.0 * _EPS * ridge.copies.size
+    floor = 2.0 * _EPS * ridge.copies.size * float(ridge.copies.max())
     low, high = max(allowance / ridge.cap, floor), LARGEST
     while (below := gap(low)) > 0.0 and low > floor:
         low, high = max(low / STRIDE, floor), low
-    if below > RESOLUTION:
+    if below > floor * ridge.cap + 16.0 * _EPS:
         raise SolveError(
             f"no coefficients reach the allowed objective: the nearest exceed it by {below:.3g}, so those given "
             "miss the mass or the box"
