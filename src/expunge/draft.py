@@ -140,6 +140,8 @@ class Draft:
         or brought back when its slack is negative; each return can end further warranties, so this repeats
         until none is left.
         """
+        if not self.warranties.records:
+            return Honoured()
         edit = self.base.edit + 1
         expired: list[str] = []
         reactivated: list[str] = []

@@ -192,8 +192,14 @@ def _table(folder: Path, name: str) -> Path:
 def _drawn(size: int, limit: int | None, seed: int) -> npt.NDArray[np.int64]:
     if limit is None:
         return np.arange(size)
-    # The paper's generator; its draws are frozen across NumPy versions.
-    return np.random.RandomState(seed).permutation(size)[:limit]  # noqa: NPY002
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise InputError(f"limit must be a positive number of stays, or None for all, not {limit!r}")
+    try:
+        # The paper's generator; its draws are frozen across NumPy versions.
+        generator = np.random.RandomState(seed)
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"seed {seed!r} is unusable ({problem})") from None
+    return generator.permutation(size)[:limit]
 
 
 def _columns(

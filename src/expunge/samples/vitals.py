@@ -142,7 +142,8 @@ def on_hours(
     for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         _fill(grid[begin:end], median)
     mean, scale = grid.mean(axis=0), grid.std(axis=0)
-    flat = [name for name, spread in zip(CHANNELS, scale.tolist(), strict=True) if spread == 0.0]
+    # The deviation of equal numbers can come out as a rounding error; their range is 0.
+    flat = [name for name, spread in zip(CHANNELS, np.ptp(grid, axis=0).tolist(), strict=True) if spread == 0.0]
     if flat:
         raise InputError(f"{', '.join(flat)} never changes in this cohort and cannot be standardized")
     keys = (grid - mean) / scale

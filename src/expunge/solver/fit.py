@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from expunge.kernel import kernel_block
 from expunge.problem import row_bytes
 from expunge.solver.gram import GramRows
 from expunge.solver.margin import pivot_floor
@@ -22,9 +23,9 @@ __all__ = ["distinct_sites", "fit"]
 # Sites up to which plain pivots beat a guess.
 SMALL = 128
 
-# Coordinates from which LIBSVM's own kernel evaluations would take most of the time, and keys up to which a
-# dense matrix for the guess is reasonable.
-WIDE, DENSE = 32, 12_000
+# Keys up to which a dense matrix for the guess is reasonable: reading it is several times faster than LIBSVM's own
+# kernel evaluations. Coordinates from which one matrix product makes it faster than exact distances.
+DENSE, WIDE = 12_000, 32
 
 # LIBSVM's own units, in which coefficients run to 1: slack units are smaller by 2C.
 GUESS_TOLERANCE = 1e-3
@@ -63,8 +64,9 @@ def _libsvm_guess(gram: GramRows, multiplicity: IndexArray, cap: float) -> Vecto
     keys = np.repeat(gram.keys[: gram.sites], multiplicity, axis=0)
     owner = np.repeat(np.arange(gram.sites), multiplicity)
     settings = {"nu": min(1.0, 1.0 / (cap * keys.shape[0])), "tol": GUESS_TOLERANCE, "cache_size": 500}
-    if keys.shape[1] > WIDE and keys.shape[0] <= DENSE:
-        model = OneClassSVM(kernel="precomputed", **settings).fit(_rough_gram(keys, gram.sigma))
+    if keys.shape[0] <= DENSE:
+        block = kernel_block(keys, keys, gram.sigma) if keys.shape[1] <= WIDE else _rough_gram(keys, gram.sigma)
+        model = OneClassSVM(kernel="precomputed", **settings).fit(block)
     else:
         model = OneClassSVM(kernel="rbf", gamma=1.0 / gram.sigma**2, **settings).fit(keys)
     guess = np.zeros(gram.sites)

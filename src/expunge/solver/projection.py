@@ -61,8 +61,8 @@ REFINEMENTS: Final = 3
 # Multipliers tried: halving alone would need about 110.
 SEARCHES: Final = 200
 
-# Factor by which μ is raised or lowered in search of a bracket, and the μ at which weights are equal to rounding.
-STRIDE: Final = 16.0
+# Largest factor between multipliers while the bracket is open, and the μ at which weights are equal to rounding.
+STRIDE: Final = 256.0
 LARGEST: Final = 1e16
 
 
@@ -154,8 +154,8 @@ def _rise(gram: Matrix, weights: Vector, level: Vector, mass: float) -> float:
 def _meet(ridge: _Ridge, level: Vector, allowance: float) -> float:
     """Move the ridge to where its objective exceeds that of α̂ by the allowance; return its μ there.
 
-    Newton's method inside a bracket. Between changes of the partition the objective is a smooth function of μ,
-    of which the derivative is exact, so that the last steps converge quadratically.
+    Newton's method in μ², inside a bracket: while the partition stays, the objective is a constant plus a sum of
+    γ(μ/(e + μ))², which is concave in μ² and linear for small μ. Halfway where that leaves the bracket.
     """
     mass = 1.0 - math.fsum(level)
 
@@ -166,39 +166,26 @@ def _meet(ridge: _Ridge, level: Vector, allowance: float) -> float:
     # f(a(μ)) ≤ f* + μC, so that the allowance is not used up below μ = ε/C.
     floor = 2.0 * _EPS * ridge.copies.size * float(ridge.copies.max())
     low, high = max(allowance / ridge.cap, floor), LARGEST
-    while (below := gap(low)) > 0.0 and low > floor:
+    while (miss := gap(low)) > 0.0 and low > floor:
         low, high = max(low / STRIDE, floor), low
-    if below > floor * ridge.cap + 16.0 * _EPS:
+    if miss > floor * ridge.cap + 16.0 * _EPS:
         raise SolveError(
-            f"no coefficients reach the allowed objective: the nearest exceed it by {below:.3g}, so those given "
+            f"no coefficients reach the allowed objective: the nearest exceed it by {miss:.3g}, so those given "
             "miss the mass or the box"
         )
-    mu, miss = low, below
+    mu = low
     for _ in range(SEARCHES):
         rounding = 4.0 * _EPS * (allowance + float(np.abs(ridge.weights - level).sum()))
         if abs(miss) <= rounding or (miss > 0.0 and mu == floor) or high - low <= 4.0 * _EPS * high:
             return mu
-        mu = _next(mu, miss, ridge.slope(), allowance, low, high)
+        slope = ridge.slope()
+        square = mu * mu - 2.0 * mu * miss / slope if slope > 0.0 else 0.0
+        mu = math.sqrt(max(square, 0.0))
+        if not low < mu < high:
+            mu = min(math.sqrt(low * high), STRIDE * low)
         miss = gap(mu)
         low, high = (mu, high) if miss <= 0.0 else (low, mu)
     raise SolveError("no multiplier of the objective's constraint was found")
-
-
-def _next(mu: float, miss: float, slope: float, allowance: float, low: float, high: float) -> float:
-    """Where to look next: by Newton, in μ², then on logarithms; halfway where both leave the bracket.
-
-    While the partition stays the objective is concave in μ² (a sum of γ(μ/(e + μ))²), and linear for small μ.
-    """
-    if slope > 0.0:
-        root = math.sqrt(max(0.0, mu * mu - 2.0 * mu * miss / slope))
-        if low < root < high:
-            return root
-        if miss > 0.0 and allowance > 0.0:
-            rise = miss + allowance
-            power = mu * math.exp(math.log(allowance / rise) * rise / (slope * mu))
-            if low < power < high:
-                return power
-    return min(math.sqrt(low * high), STRIDE**2 * low)
 
 
 class _Ridge:

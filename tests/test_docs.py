@@ -1,0 +1,46 @@
+"""Documentation is tested: the README's example runs and prints what it says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def examples(path: Path) -> list[tuple[str, str]]:
+    """Python blocks that are followed by the text they print."""
+    return re.findall(r"```python\n(.*?)```\s*```text\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "path", sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]), ids=lambda path: path.name
+)
+def test_examples_print_what_they_say(path: Path) -> None:
+    for code, printed in examples(path):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(code, str(path), "exec"), {"__name__": "example"})  # noqa: S102
+        assert out.getvalue().strip() == printed.strip()
+
+
+def test_the_readme_has_an_example() -> None:
+    assert examples(ROOT / "README.md")
+
+
+def test_links_lead_somewhere() -> None:
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+            if not target.startswith(("http:", "https:")):
+                assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_no_document_speaks_of_a_make_target_that_is_not_there() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"`make ([a-z-]+)", path.read_text(encoding="utf-8")):
+            assert target in targets, f"{path.name}: make {target}"
