@@ -130,7 +130,7 @@ def planted() -> list[dict[str, Any]]:
         4.0,
         "undecidable",
     )
-    add("square, C = 1/4, the centre called margin: α = 0", at_cap, [0.25] * 4 + [0.1, 0], 0.25, 4.0, "undecidable")
+    add("square, C = 1/4, the centre called margin: α = 0", at_cap[:5], [0.25] * 4 + [0.1], 0.25, 4.0, "undecidable")
     add("seven keys, C = 1/7 rounded, empty margin", np.eye(7), [1 / 7] * 7, 1 / 7, 1.0, "undecidable")
     add("square, C = 1/4, empty margin: no tie", at_cap, [0.25] * 4 + [0] * 2, 0.25, 4.0, "proved")
     pair = np.array([[-1.0, 0.0], [1.0, 0.0]])

@@ -233,6 +233,7 @@ INTERNALS = [
     "expunge.transaction.check_candidate",
     "expunge.entries.Entries.append",
     "expunge.entries.Entries.wipe",
+    "expunge.entries.blind",
     "expunge.entries.commit",
     "expunge.view.state_digest",
 ]

@@ -1,8 +1,13 @@
-"""Salted commitments to entries, and the digest of a whole state.
+"""Salted commitments to entries, and the digest of a whole state. Format: ``docs/formats/commitment.md``.
 
-A commitment hides an entry behind 32 random bytes that are destroyed with it: afterwards nobody can test a
-guess at its content against a receipt. A state digest covers the problem, every entry's commitment in row
-order, the coefficients and the offset, bit for bit.
+An entry is committed to in two steps. Its *blind* hashes the 32 random bytes of its salt with id, subject and
+payload; its *commitment* hashes the blind with key and value. Salt and blind are destroyed with the entry:
+afterwards nobody can confirm a guess at its content, however good. While it lives, its blind opens the
+commitment for key and value alone, so that an auditor can recompute the numbers without learning whose they are.
+
+A state digest covers cap, width, every commitment in row order, and the *weights digest* of offset and
+coefficients. The latter is blinded by every entry of the state. Otherwise a digest would confirm guesses:
+whoever holds the other entries could add a guess at an erased one, solve, and compare bits.
 """
 
 from __future__ import annotations
@@ -10,34 +15,68 @@ from __future__ import annotations
 import hashlib
 import secrets
 import struct
+from typing import TYPE_CHECKING
 
-from expunge.types import AnyArray, Vector
+from expunge.errors import InputError
 
-__all__ = ["SALT_BYTES", "commit", "new_salts", "state_digest"]
+if TYPE_CHECKING:
+    from expunge.types import AnyArray, Vector
+
+__all__ = ["DIGEST_BYTES", "SALT_BYTES", "blind", "commit", "new_salts", "state_digest", "weights_digest"]
 
 SALT_BYTES = 32
+DIGEST_BYTES = 32
+_BLIND = b"expunge/blind/v1\n"
 _ENTRY = b"expunge/entry/v1\n"
+_WEIGHTS = b"expunge/weights/v1\n"
 _STATE = b"expunge/state/v1\n"
 _LENGTH = struct.Struct("<Q")
+_WEIGHTS_HEAD = struct.Struct("<dQ")
+_STATE_HEAD = struct.Struct("<ddQ")
 
 
 def new_salts(count: int) -> bytes:
-    """Fresh secrets, 32 bytes for each entry."""
+    """Fresh secrets, 32 bytes for each entry; one salt an entry, never reused."""
     return secrets.token_bytes(SALT_BYTES * count)
 
 
-def commit(salt: bytes, *fields: bytes) -> bytes:
-    """SHA-256 of the salt and the length-prefixed fields (id, subject, key, value, payload)."""
-    parts = [_ENTRY, salt]
-    for field in fields:
-        parts += (_LENGTH.pack(len(field)), field)
+def blind(salt: bytes, name: str, subject: str | None, payload: bytes | None) -> bytes:
+    """SHA-256 of an entry's salt, id, subject and payload (as stored: its first byte tells bytes from JSON)."""
+    if len(salt) != SALT_BYTES:
+        raise InputError(f"a salt has {SALT_BYTES} bytes, not {len(salt)}")
+    try:
+        label = name.encode()
+        owner = b"" if subject is None else b"s" + subject.encode()
+    except UnicodeEncodeError:
+        raise InputError("ids and subjects must be valid Unicode") from None
+    if payload == b"":
+        raise InputError("a payload has a first byte that tells what it is, so it is never empty")
+    # An absent subject or payload is the empty field, which a present one never is.
+    extra = b"" if payload is None else payload
+    pack = _LENGTH.pack
+    parts = (_BLIND, salt, pack(len(label)), label, pack(len(owner)), owner, pack(len(extra)), extra)
     return hashlib.sha256(b"".join(parts)).digest()
 
 
-def state_digest(cap: float, sigma: float, offset: float, commitments: AnyArray, coefficients: Vector) -> str:
-    """SHA-256, in hex, of a state; commitments are (n, 32) bytes and coefficients (n,), in row order."""
-    digest = hashlib.sha256(_STATE)
-    digest.update(struct.pack("<dddQ", cap, sigma, offset, coefficients.size))
-    digest.update(commitments.tobytes())
+def commit(blind: bytes, key: bytes, value: bytes) -> bytes:
+    """SHA-256 of an entry's blind, key and value, the vectors as little-endian float64."""
+    pack = _LENGTH.pack
+    return hashlib.sha256(b"".join((_ENTRY, blind, pack(len(key)), key, pack(len(value)), value))).digest()
+
+
+def weights_digest(offset: float, coefficients: Vector, blinds: AnyArray) -> bytes:
+    """SHA-256 of the offset and the coefficients (n,) behind the entries' blinds (n, 32), in row order."""
+    digest = hashlib.sha256(_WEIGHTS)
+    digest.update(_WEIGHTS_HEAD.pack(offset, coefficients.size))
+    digest.update(blinds.tobytes())
     digest.update(coefficients.astype("<f8", copy=False).tobytes())
+    return digest.digest()
+
+
+def state_digest(cap: float, sigma: float, commitments: AnyArray, weights: bytes) -> str:
+    """SHA-256, in hex, of a state: commitments (n, 32) in row order, and the weights digest."""
+    digest = hashlib.sha256(_STATE)
+    digest.update(_STATE_HEAD.pack(cap, sigma, commitments.shape[0]))
+    digest.update(commitments.tobytes())
+    digest.update(weights)
     return digest.hexdigest()

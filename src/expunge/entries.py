@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from expunge.commitment import SALT_BYTES, commit, new_salts
+from expunge.commitment import DIGEST_BYTES, SALT_BYTES, blind, commit, new_salts
 from expunge.errors import InputError
 from expunge.problem import row_bytes
 from expunge.types import IndexArray, Matrix, Vector
@@ -130,7 +130,8 @@ class Entries:
         self.payloads: list[bytes | None] = []
         self.salts: list[bytes] = []
         self.values: Matrix = np.zeros((capacity, width))
-        self.commitments: npt.NDArray[np.uint8] = np.zeros((capacity, 32), dtype=np.uint8)
+        self.blinds: npt.NDArray[np.uint8] = np.zeros((capacity, DIGEST_BYTES), dtype=np.uint8)
+        self.commitments: npt.NDArray[np.uint8] = np.zeros((capacity, DIGEST_BYTES), dtype=np.uint8)
         self.site: IndexArray = np.full(capacity, -1, dtype=np.int64)
         self.slot_of: dict[str, int] = {}
         self.slots_of: dict[str, set[int]] = {}
@@ -167,15 +168,15 @@ class Entries:
         while last > self.site.size:
             self._grow()
         parts = [salts[start : start + SALT_BYTES] for start in range(0, len(salts), SALT_BYTES)]
-        digests = [
-            commit(salt, name.encode(), b"" if owner is None else b"s" + owner.encode(), key, value, payload or b"")
-            for salt, name, owner, key, value, payload in zip(
-                parts, ids, subjects, keys, row_bytes(values), payloads, strict=True
-            )
+        blinds = [
+            blind(salt, name, owner, payload)
+            for salt, name, owner, payload in zip(parts, ids, subjects, payloads, strict=True)
         ]
+        digests = [commit(*row) for row in zip(blinds, keys, row_bytes(values), strict=True)]
         self.values[first:last] = values
         self.site[first:last] = sites
-        self.commitments[first:last] = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 32)
+        for column, rows in ((self.blinds, blinds), (self.commitments, digests)):
+            column[first:last] = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(-1, DIGEST_BYTES)
         self.ids += ids
         self.subjects += subjects
         self.payloads += payloads
@@ -200,6 +201,7 @@ class Entries:
             self.ids[slot] = self.subjects[slot] = self.payloads[slot] = None
             self.salts[slot] = b""
             self.values[slot] = 0.0
+            self.blinds[slot] = 0
             self.commitments[slot] = 0
             self.site[slot] = -1
 
@@ -221,6 +223,7 @@ class Entries:
         copy.payloads = [self.payloads[slot] for slot in kept]
         copy.salts = [self.salts[slot] for slot in kept]
         copy.values[:size] = self.values[slots]
+        copy.blinds[:size] = self.blinds[slots]
         copy.commitments[:size] = self.commitments[slots]
         copy.site[:size] = sites
         copy.slot_of = {name: slot for slot, name in enumerate(copy.ids) if name is not None}
@@ -231,7 +234,7 @@ class Entries:
         return copy
 
     def _grow(self) -> None:
-        for name in ("values", "commitments", "site"):
+        for name in ("values", "blinds", "commitments", "site"):
             old = getattr(self, name)
             new = np.zeros((2 * old.shape[0], *old.shape[1:]), dtype=old.dtype)
             new[: old.shape[0]] = old

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expunge.check import StateCheck
-from expunge.commitment import state_digest
+from expunge.commitment import state_digest, weights_digest
 from expunge.entries import Entries
 from expunge.problem import row_bytes
 from expunge.solver.state import State
@@ -64,15 +64,15 @@ class View:
         return _frozen(self.entries.values[self.slots])
 
     @cached_property
+    def weights(self) -> bytes:
+        """Blinded digest of offset and coefficients."""
+        return weights_digest(self.state.offset, self.coefficients, self.entries.blinds[self.slots])
+
+    @cached_property
     def digest(self) -> str:
         """Digest of the whole state."""
-        return state_digest(
-            self.state.cap,
-            self.state.gram.sigma,
-            self.state.offset,
-            self.entries.commitments[self.slots],
-            self.coefficients,
-        )
+        commitments = self.entries.commitments[self.slots]
+        return state_digest(self.state.cap, self.state.gram.sigma, commitments, self.weights)
 
     def slot(self, name: str) -> int | None:
         """Slot of a live entry, or None."""

@@ -12,8 +12,10 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from expunge.commitment import blind, commit, state_digest, weights_digest
 from expunge.ledger.checkpoint import Checkpoint, cosign_checkpoint, sign_checkpoint
-from expunge.ledger.commitment import commit
 from expunge.ledger.encoding import encode_float
 from expunge.ledger.envelope import PAYLOAD_TYPE, sign_statement
 from expunge.ledger.hashing import leaf_hash
@@ -37,10 +39,20 @@ LOG_KEY = SigningKey.from_seed(bytes.fromhex(SEEDS["log"]))
 WITNESS_KEY = SigningKey.from_seed(bytes.fromhex(SEEDS["witness"]))
 
 
-def sample_commitment() -> str:
+KEY, VALUE, PAYLOAD = struct.pack("<2d", 1.0, -0.5), struct.pack("<1d", 2.0), b"ba note"
+
+
+def sample_commitment(subject: str | None = "patient-17", payload: bytes | None = PAYLOAD) -> str:
     """Commit to the entry of the commitment vector."""
-    key, value = struct.pack("<2d", 1.0, -0.5), struct.pack("<1d", 2.0)
-    return commit(SALT, "entry-1", key, value, b"a note")
+    return commit(blind(SALT, "entry-1", subject, payload), KEY, VALUE).hex()
+
+
+def sample_state() -> tuple[bytes, str]:
+    """Digests of the weights and of a state that holds the sample entry alone."""
+    blinds = np.frombuffer(blind(SALT, "entry-1", "patient-17", PAYLOAD), dtype=np.uint8).reshape(1, 32)
+    commitments = np.frombuffer(bytes.fromhex(sample_commitment()), dtype=np.uint8).reshape(1, 32)
+    weights = weights_digest(-1.0, np.ones(1), blinds)
+    return weights, state_digest(1.0, 2.0, commitments, weights)
 
 
 def sample_statement() -> Statement:
@@ -109,13 +121,15 @@ def build() -> dict[str, dict[str, Any]]:
         "commitment.json": {
             "salt": SALT.hex(),
             "id": "entry-1",
-            "key": struct.pack("<2d", 1.0, -0.5).hex(),
-            "value": struct.pack("<1d", 2.0).hex(),
-            "payload": b"a note".hex(),
+            "subject": "patient-17",
+            "key": KEY.hex(),
+            "value": VALUE.hex(),
+            "payload": PAYLOAD.hex(),
+            "blind": blind(SALT, "entry-1", "patient-17", PAYLOAD).hex(),
             "commitment": sample_commitment(),
-            "commitment_without_payload": commit(
-                SALT, "entry-1", struct.pack("<2d", 1.0, -0.5), struct.pack("<1d", 2.0)
-            ),
+            "commitment_without_subject_and_payload": sample_commitment(None, None),
+            "weights": sample_state()[0].hex(),
+            "state": sample_state()[1],
         },
         "signing-key.json": {
             "seed": SEEDS["log"],

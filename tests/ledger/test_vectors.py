@@ -10,7 +10,7 @@ import pytest
 
 from expunge.ledger import errors
 from expunge.ledger.checkpoint import parse_checkpoint, verify_checkpoint, verify_cosignatures
-from expunge.ledger.commitment import verify_commitment
+from expunge.ledger.commitment import verify_commitment, verify_vectors
 from expunge.ledger.envelope import open_statement
 from expunge.ledger.hashing import leaf_hash
 from expunge.ledger.log_proof import (
@@ -58,14 +58,12 @@ def test_the_vectors_verify_from_the_files_alone() -> None:
     assert leaf_hash(sealed["envelope"].encode()).hex() == sealed["leaf_hash"]
 
     entry = load("commitment.json")
-    fields = (
-        bytes.fromhex(entry["salt"]),
-        entry["id"],
-        bytes.fromhex(entry["key"]),
-        bytes.fromhex(entry["value"]),
-    )
-    verify_commitment(entry["commitment"], *fields, bytes.fromhex(entry["payload"]))
-    verify_commitment(entry["commitment_without_payload"], *fields)
+    salt, key, value = (bytes.fromhex(entry[name]) for name in ("salt", "key", "value"))
+    payload = bytes.fromhex(entry["payload"])
+    verify_commitment(entry["commitment"], salt, entry["id"], entry["subject"], key, value, payload)
+    verify_vectors(entry["commitment"], bytes.fromhex(entry["blind"]), key, value)
+    bare = entry["commitment_without_subject_and_payload"]
+    verify_commitment(bare, salt, entry["id"], None, key, value, None)
 
     tree = load("merkle-log.json")
     assert Frontier.from_bytes(bytes.fromhex(tree["frontier_of_7"])).root.hex() == tree["root_of_7"]
@@ -89,7 +87,8 @@ def test_each_format_has_a_document_that_quotes_its_vector(name: str) -> None:
 
 def test_every_named_error_is_documented_and_tested() -> None:
     documents = "".join(path.read_text() for path in FORMATS.glob("*.md"))
-    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    folders = (Path(__file__).parent, Path(__file__).parents[1] / "verify")
+    tests = "".join(path.read_text() for folder in folders for path in folder.glob("test_*.py"))
     for name in errors.__all__:
         if name.endswith("Error"):
             continue

@@ -8,7 +8,8 @@ writes                    :mod:`~expunge.ledger.merkle` grows the tree and makes
 checks                    :mod:`~expunge.ledger.merkle_proof` folds a proof back into a root
 both, one format a file   :mod:`~expunge.ledger.note`, :mod:`~expunge.ledger.checkpoint`,
                           :mod:`~expunge.ledger.log_proof`, :mod:`~expunge.ledger.statement`,
-                          :mod:`~expunge.ledger.envelope`, :mod:`~expunge.ledger.commitment`
+                          :mod:`~expunge.ledger.envelope`, :mod:`~expunge.ledger.commitment`,
+                          :mod:`~expunge.ledger.predicate`
 keys                      :mod:`~expunge.ledger.signing`
 ========================  =====================================================================
 

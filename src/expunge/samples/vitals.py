@@ -135,7 +135,7 @@ def on_hours(
     first[chosen] = starts[:-1]
     grid = _hourly_means(first, int(starts[-1]), stay, hour, channel, value)
     measured = ~np.isnan(grid)
-    silent = [name for name, seen in zip(CHANNELS, measured.any(axis=0).tolist(), strict=True) if not seen]
+    silent = [name for place, name in enumerate(CHANNELS) if not measured[:, place].any()]
     if silent:
         raise InputError(f"no stay has a reading of {', '.join(silent)}")
     median = np.nanmedian(grid, axis=0)
@@ -143,7 +143,7 @@ def on_hours(
         _fill(grid[begin:end], median)
     mean, scale = grid.mean(axis=0), grid.std(axis=0)
     # The deviation of equal numbers can come out as a rounding error; their range is 0.
-    flat = [name for name, spread in zip(CHANNELS, np.ptp(grid, axis=0).tolist(), strict=True) if spread == 0.0]
+    flat = [name for place, name in enumerate(CHANNELS) if np.ptp(grid[:, place]) == 0.0]
     if flat:
         raise InputError(f"{', '.join(flat)} never changes in this cohort and cannot be standardized")
     keys = (grid - mean) / scale

@@ -88,8 +88,8 @@ class Projection:
 
     @property
     def worst(self) -> float:
-        """Largest of the five residuals."""
-        return max(self.mass, self.box, self.stationarity, self.excess, self.complementarity)
+        """Largest of the five residuals; not a number if one is not."""
+        return float(np.max([self.mass, self.box, self.stationarity, self.excess, self.complementarity]))
 
     @property
     def passed(self) -> bool:
@@ -125,13 +125,12 @@ def project(
     allowance = epsilon * max(1.0, abs(float(level @ (gram @ level - 1.0))))
 
     # 1/n exceeds the cap of a saturated problem, nC = 1, by its rounding only.
-    weights = copies * min(1.0 / size, problem.cap)
+    shares: Vector = np.full(first.size, min(1.0 / size, problem.cap))
     multiplier = 0.0
-    if _rise(gram, weights, level, 1.0 - math.fsum(level)) > allowance:
-        ridge = _Ridge(gram, copies, problem.cap, weights, level)
+    if _rise(gram, copies * shares, level, 1.0 - math.fsum(level)) > allowance:
+        ridge = _Ridge(gram, copies, problem.cap, copies * shares, level)
         multiplier = 1.0 / _meet(ridge, level, allowance)
-        weights = ridge.weights
-    shares = np.where(weights == copies * problem.cap, problem.cap, weights / copies)
+        shares = np.where(ridge.weights == ridge.ceiling, problem.cap, ridge.weights / copies)
     found = _judged(problem, shares[site_of], given, multiplier, epsilon)
     if not found.passed:
         raise SolveError(f"the projection misses its optimality conditions by {found.worst:.3g}")
@@ -276,6 +275,8 @@ class _Free:
 
     def __init__(self, hessian: Matrix, free: Mask) -> None:
         self.members = np.flatnonzero(free)
+        if not self.members.size:
+            return
         self.rows = hessian[self.members]
         try:
             self.factor = scipy.linalg.cho_factor(self.rows[:, self.members] + 1.0, check_finite=False)
@@ -308,13 +309,14 @@ def _judged(problem: Problem, coefficients: Vector, given: Vector, multiplier: f
     terms = (share - 1.0) * coefficients - share * (gram @ coefficients)
     gap = terms - minimax_offset(terms, coefficients, problem.cap, 0.0)
     lower, upper = coefficients <= 0.0, coefficients >= problem.cap
+    coefficients.flags.writeable = False
     return Projection(
         coefficients=coefficients,
         multiplier=multiplier,
         objective=math.fsum(coefficients * (gram @ coefficients - 1.0)),
         allowed=base + allowance,
         mass=abs(math.fsum([-1.0, *coefficients.tolist()])),
-        box=max(-float(coefficients.min()), float(coefficients.max()) - problem.cap, 0.0),
+        box=max(0.0, -float(coefficients.min()), float(coefficients.max()) - problem.cap),
         stationarity=float(np.max(np.where(lower, gap, np.where(upper, -gap, np.abs(gap))), initial=0.0)),
         excess=max(0.0, beyond),
         complementarity=share * abs(beyond),
