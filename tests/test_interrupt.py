@@ -8,6 +8,7 @@ the next path's cue, and the receipt says so.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -213,6 +214,76 @@ def test_an_interrupted_save_or_read_changes_nothing(tmp_path: Path) -> None:
                 act()
             assert snapshot(memory) == before
     assert_goes_on(memory)
+
+
+READS: dict[str, Callable[[Memory], Any]] = {
+    "read": lambda m: m.read([[0.2, 0.1], [3.0, 3.0]]).tobytes(),
+    "score": lambda m: m.score([[0.2, 0.1], [3.0, 3.0]]).tobytes(),
+    "search": lambda m: [(hit.id, hit.share, hit.payload, float(hit.value[0])) for hit in m.search([0.2, 0.1], k=99)],
+    "check": lambda m: m.check().passed,
+    "solution": lambda m: m.solution.check().passed,
+    "inverse": lambda m: m.inverse.tobytes(),
+    "ids": lambda m: m.ids,
+    "subjects": lambda m: m.subjects,
+    "keys": lambda m: m.keys.tobytes(),
+    "coefficients": lambda m: m.coefficients.tobytes(),
+    "repr": repr,
+}
+
+
+@pytest.mark.parametrize("edit", ["delete-active", "delete-several", "delete-compacting", "admit-outlier"])
+@pytest.mark.parametrize("read", READS)
+def test_an_edit_in_the_midst_of_a_read(read: str, edit: str) -> None:
+    """What another thread's edit does to a reader, made certain: before every line of the read, the edit is run.
+
+    The reader must see the version before or the version after, whole.
+    """
+    start, change = EDITS[edit]
+    act = READS[read]
+    before, after = start(), start()
+    change(after)
+    allowed = [act(before), act(after)]
+    memory = start()
+    with interrupted_at(0) as seen:
+        act(memory)
+    for line in range(1, len(seen) + 1):
+        memory = start()
+        with disturbed_at(line, memory, change):
+            found = act(memory)
+        assert found in allowed, f"torn at {seen[line - 1]}"
+
+
+@contextmanager
+def disturbed_at(line: int, memory: Memory, change: Edit) -> Iterator[None]:
+    """Before the line-th line of the package that runs inside, another thread makes an edit, unless it must wait."""
+    count = 0
+
+    def edit() -> None:
+        if memory._lock.acquire(blocking=False):
+            try:
+                change(memory)
+            finally:
+                memory._lock.release()
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if event == "line":
+            count += 1
+            if count == line:
+                sys.settrace(None)
+                other = threading.Thread(target=edit)
+                other.start()
+                other.join()
+        return trace
+
+    outside = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(outside)
 
 
 INTERNALS = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import FrozenInstanceError, fields, is_dataclass
 from typing import Any
 
@@ -511,34 +510,3 @@ def test_a_long_lived_memory_does_not_grow_with_its_past() -> None:
     assert len(view.entries.ids) <= 256
     assert len(view.site_of_key) <= 256
     assert_sound(memory)
-
-
-def test_readers_never_see_half_an_edit() -> None:
-    """One writer, two readers: whatever a reader sees is one version or another."""
-    memory = Memory.fit(draw(60), np.ones((60, 1)), sigma=2.0, nu=0.2)
-    problems: list[BaseException] = []
-    done = threading.Event()
-
-    def look() -> None:
-        query = np.zeros(3)
-        try:
-            while not done.is_set():
-                assert memory.read(query)[0, 0] == pytest.approx(1.0, abs=1e-12)
-                assert np.isfinite(memory.score(query)[0])
-                assert abs(sum(hit.share for hit in memory.search(query, k=1000)) - 1.0) < 1e-9
-                assert memory.check().passed
-        except BaseException as problem:
-            problems.append(problem)
-
-    readers = [threading.Thread(target=look) for _ in range(2)]
-    for reader in readers:
-        reader.start()
-    try:
-        for k in range(300):
-            memory.admit(2.0 * draw(1, 3, k)[0], [1.0], id=f"new-{k}")
-            memory.delete(memory.ids[k % len(memory)])
-    finally:
-        done.set()
-        for reader in readers:
-            reader.join()
-    assert not problems, problems[0]

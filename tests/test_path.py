@@ -301,6 +301,16 @@ def test_dependent_keys_trade_places(noise: float) -> None:
         assert_equal_to_refit(memory, keys)
 
 
+def test_the_last_dependent_key_takes_the_mass() -> None:
+    """Found by fuzzing: seven keys on a line that a wide kernel can barely tell apart."""
+    line = [-0.001498307449564937, 2.381202350972526, 1.23222114355402e-06, 157421.50055670296]
+    line += [0.0022042557810298957, -8048.85098836582, -0.00015174445105009424]
+    keys = np.array(line)[:, None]
+    memory = Memory.fit(keys, keys, sigma=41597.50444821549, cap=0.2200076307027639)
+    assert_on_the_path(memory.delete(["1", "5"]))
+    assert_equal_to_refit(memory, keys)
+
+
 def test_the_papers_expiry_example() -> None:
     problem = PROBLEMS["expiry-before"]
     memory = fitted(problem)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import fields
 from functools import cache
+from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
-import clarabel
 import numpy as np
 import pytest
 import scipy.sparse
@@ -19,8 +20,10 @@ from expunge.errors import InputError, SolveError
 from expunge.kernel import kernel_block
 from expunge.solver.projection import PASSED, Projection, project
 from expunge.solver.reference import polish, solve_reference
-from expunge.types import Matrix, Vector
+from expunge.types import IndexArray, Matrix, Vector
 from problems import PROBLEMS
+
+clarabel: Any = import_module("clarabel")
 
 TOLERANCES = (1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3)
 
@@ -62,8 +65,8 @@ def residual(keys: Matrix, given: Vector, found: Projection, *, cap: float, sigm
     return max(abs(math.fsum(a) - 1.0), box, 0.5 * float(below - above), gap, unused, 0.0)
 
 
-def paper_trials(regime: str, count: int) -> list[tuple[Matrix, Matrix]]:
-    """Keys (24, 6) and the keys to delete, in the manner of the standalone audit."""
+def paper_trials(regime: str, count: int) -> list[tuple[Matrix, IndexArray]]:
+    """Keys (24, 6) and the rows to delete, in the manner of the standalone audit."""
     rng = np.random.default_rng(0)
     trials = []
     for _ in range(count):
@@ -226,8 +229,8 @@ def test_enough_tolerance_gives_equal_weights(name: str) -> None:
 def test_the_norm_falls_and_the_objective_rises_with_the_tolerance(name: str) -> None:
     found = [projected(name, epsilon) for epsilon in (0.0, *TOLERANCES, 1e-2, 1e-1)]
     norms = [float(each.coefficients @ each.coefficients) for each in found]
-    assert all(later <= earlier + 1e-15 for earlier, later in zip(norms, norms[1:], strict=False))
-    assert all(later.objective >= earlier.objective for earlier, later in zip(found, found[1:], strict=False))
+    assert all(later <= earlier + 1e-15 for earlier, later in pairwise(norms))
+    assert all(later.objective >= earlier.objective for earlier, later in pairwise(found))
     assert all(each.objective <= each.allowed + 1e-15 for each in found)
 
 
@@ -269,7 +272,13 @@ class TestBadInput:
     given = np.full(6, 1.0 / 6.0)
 
     def refuse(self, message: str, **changed: Any) -> None:
-        arguments = {"keys": self.keys, "coefficients": self.given, "cap": 0.5, "sigma": 1.0, "tolerance": 1e-3}
+        arguments: dict[str, Any] = {
+            "keys": self.keys,
+            "coefficients": self.given,
+            "cap": 0.5,
+            "sigma": 1.0,
+            "tolerance": 1e-3,
+        }
         arguments |= changed
         with pytest.raises(InputError, match=message):
             project(arguments.pop("keys"), arguments.pop("coefficients"), **arguments)

@@ -12,7 +12,8 @@ truncation 0.07u, Horner (2 + 2|r|)e^{2|r|}u ≤ 5.5u, reduction 0.8u, so 8u = 2
 **Lemma 1 (offset).** ρ* = t*_(k), the k-th largest t* over the rows: α* maximises ⟨t*, z⟩ over Σz = 1,
 0 ≤ z ≤ C, which fills the largest t* first; with an empty margin it is the least t* of the bound keys, our
 convention. An order statistic is 1-Lipschitz in the largest change, so |ρ* − t_(k)| ≤ max|t* − t| ≤ 2e, where
-e ≥ ‖c − c*‖.
+e ≥ ‖c − c*‖. Where C is 1/m rounded down, k = m + 1 and a weight of 1e−17 beyond the m full ones decides the exact
+offset; there `offset` and `score` follow the convention of `fewest_keys` and refer to t*_(m). No proof does.
 
 **Lemma 2 (gap).** For any ρ and α with mass 1 + μ and total box violation V,
 2‖c − c*‖² = Σ(t* − t)(α − α*) ≤ G + 2V + |ρ* − ρ||μ|,  G = Σ (ρ−t)⁺ α + (t−ρ)⁺ (C−α):
@@ -54,7 +55,7 @@ from numba import njit
 from scipy.linalg import eigvalsh
 
 from expunge.errors import InputError
-from expunge.problem import LARGEST, as_points
+from expunge.problem import LARGEST, as_points, fewest_keys
 from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = [
@@ -388,6 +389,8 @@ def rigorous_bounds(
     exists, α* = C on every row by convention.
     """
     points, alpha = as_state(keys, coefficients, cap, sigma)
+    if not math.isfinite(offset):
+        raise InputError(f"offset must be finite, not {offset!r}")
     sites = Sites.of(points)
     size = alpha.size
     active = np.flatnonzero(alpha)
@@ -397,7 +400,7 @@ def rigorous_bounds(
     low, high = t - radius, t + radius
     needed = math.ceil(1 / Fraction(cap))
     solved = _saturated(alpha, cap) if needed > size else _solve_gap(sites, alpha, low, high, cap, sigma, needed)
-    rank = min(needed, size)
+    rank = min(fewest_keys(cap), size)
     distance = max(abs(offset - _ranked(low, rank)), abs(offset - _ranked(high, rank)))
     drift = SLIGHT * (distance + 2.0 * solved.centre)
     mass = float(np.abs(alpha).sum())

@@ -57,6 +57,7 @@ def squared_distances(a: Matrix, b: Matrix) -> Matrix:
 def kernel_block(a: Matrix, b: Matrix, sigma: float) -> Matrix:
     """κ of every pair: (m, d), (n, d) float64 → (m, n) float64."""
     block = squared_distances(a, b)
-    block *= -1.0 / (sigma * sigma)
+    with np.errstate(over="ignore"):
+        block *= -1.0 / (sigma * sigma)
     np.maximum(block, EXPONENT_FLOOR, out=block)
     return np.exp(block, out=block)

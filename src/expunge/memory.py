@@ -34,7 +34,7 @@ from expunge.entries import (
     listed,
 )
 from expunge.errors import AdmissionRefused, DeletionRefused, InputError, MissingExtra, SolveError
-from expunge.kernel import squared_distances
+from expunge.kernel import kernel_block, squared_distances
 from expunge.partition import Partition
 from expunge.problem import Problem, as_point, as_points, as_values, cap_from, fewest_keys, row_bytes
 from expunge.receipt import Attempt, Outcome, Receipt
@@ -279,7 +279,7 @@ class Memory:
         active = np.flatnonzero(view.coefficients)
         weights = self._weights(point, active, view.coefficients)[0]
         shares = weights / weights.sum()
-        similarity = np.exp(-squared_distances(point, view.keys[active])[0] / self.sigma**2)
+        similarity = kernel_block(point, view.keys[active], self.sigma)[0]
         hits = []
         for place in np.argsort(-shares, kind="stable")[:k].tolist():
             slot = int(view.slots[active[place]])
@@ -682,7 +682,8 @@ class Memory:
     def _weights(self, points: Matrix, rows: IndexArray, coefficients: Vector) -> Matrix:
         distances = squared_distances(points, self._view.keys[rows])
         distances -= distances.min(axis=1, keepdims=True)
-        return np.asarray(coefficients[rows] * np.exp(-distances / self.sigma**2))
+        with np.errstate(over="ignore"):
+            return np.asarray(coefficients[rows] * np.exp(-distances / self.sigma**2))
 
     def _slot(self, name: str) -> int:
         slot = self._view.slot(check_id(name))

@@ -40,8 +40,28 @@ used*, before anything was checked. Each check has a class of its own, so the na
     │   ├── StatementNotObject  StatementFieldMissing  StatementFieldUnknown  StatementTypeUnsupported
     │   ├── StatementSubjectInvalid  StatementSubjectDuplicate  StatementDigestInvalid
     │   └── StatementPredicateTypeInvalid  StatementPredicateTypeMismatch  StatementPredicateInvalid
-    └── CommitmentError                      docs/formats/commitment.md
-        └── CommitmentMalformed  CommitmentMismatch
+    ├── CommitmentError                      docs/formats/commitment.md
+    │   └── CommitmentMalformed  CommitmentMismatch
+    ├── ReceiptError                         docs/formats/receipt.md
+    │   ├── ReceiptFieldMissing  ReceiptFieldUnknown  ReceiptActionInvalid  ReceiptAttemptsInvalid
+    │   ├── ReceiptCheckInvalid  ReceiptCommitmentsInvalid  ReceiptCoverageInvalid  ReceiptEditInvalid
+    │   ├── ReceiptEntriesInvalid  ReceiptMemoryInvalid  ReceiptOutcomeInvalid  ReceiptProblemInvalid
+    │   ├── ReceiptPruningInvalid  ReceiptReferenceInvalid  ReceiptRefusalInvalid  ReceiptSecondsInvalid
+    │   ├── ReceiptSolverInvalid  ReceiptStateInvalid  ReceiptTimeInvalid  ReceiptTolerancesInvalid
+    │   ├── ReceiptActionMismatch  ReceiptAttemptsMismatch  ReceiptCheckFailed  ReceiptEntriesMismatch
+    │   └── ReceiptPruningMismatch  ReceiptRefusalMismatch  ReceiptStateMismatch  ReceiptSubjectMismatch
+    ├── LogError                             docs/formats/receipt.md
+    │   ├── LogSizeMismatch  LogRootMismatch  LogReceiptInvalid  LogCreationRepeated  LogStateBroken
+    │   └── LogEditOrder  LogEntriesBroken  LogProblemChanged  LogRestorationUnknown  LogErasureUndone
+    └── EvidenceError                        docs/formats/evidence.md
+        ├── EvidenceTooLarge  EvidenceContainerInvalid  EvidenceMemberMissing  EvidenceMemberUnknown
+        ├── EvidenceMemberMismatch  EvidenceFormatUnsupported  EvidenceFieldMissing  EvidenceFieldUnknown
+        ├── EvidenceFieldInvalid  EvidenceArrayMalformed  EvidenceArrayInvalid  EvidenceProblemMismatch
+        ├── EvidenceSizeMismatch  EvidenceCommitmentMismatch  EvidenceCommitmentRepeated
+        ├── EvidenceWeightsMismatch  EvidenceStateMismatch  EvidencePriorMissing  EvidencePriorMismatch
+        ├── EvidencePriorDisclosed  EvidenceAddedMismatch  EvidenceRemovedMismatch  EvidenceCheckFailed
+        ├── EvidenceCheckMismatch  EvidencePartitionMismatch  EvidenceInclusionMissing
+        └── EvidenceReferenceMissing  EvidenceReferenceMismatch  EvidenceReadoutMismatch
 
     InputError
     ├── VerifierKeyMalformed  VerifierKeyUnsupported  VerifierKeyIdMismatch
@@ -93,6 +113,36 @@ __all__ = [
     "EnvelopeThresholdMissed",
     "EnvelopeTooManySignatures",
     "EnvelopeUnsigned",
+    "EvidenceAddedMismatch",
+    "EvidenceArrayInvalid",
+    "EvidenceArrayMalformed",
+    "EvidenceCheckFailed",
+    "EvidenceCheckMismatch",
+    "EvidenceCommitmentMismatch",
+    "EvidenceCommitmentRepeated",
+    "EvidenceContainerInvalid",
+    "EvidenceError",
+    "EvidenceFieldInvalid",
+    "EvidenceFieldMissing",
+    "EvidenceFieldUnknown",
+    "EvidenceFormatUnsupported",
+    "EvidenceInclusionMissing",
+    "EvidenceMemberMismatch",
+    "EvidenceMemberMissing",
+    "EvidenceMemberUnknown",
+    "EvidencePartitionMismatch",
+    "EvidencePriorDisclosed",
+    "EvidencePriorMismatch",
+    "EvidencePriorMissing",
+    "EvidenceProblemMismatch",
+    "EvidenceReadoutMismatch",
+    "EvidenceReferenceMismatch",
+    "EvidenceReferenceMissing",
+    "EvidenceRemovedMismatch",
+    "EvidenceSizeMismatch",
+    "EvidenceStateMismatch",
+    "EvidenceTooLarge",
+    "EvidenceWeightsMismatch",
     "FloatHexInvalid",
     "FrontierMalformed",
     "HashLengthInvalid",
@@ -108,6 +158,12 @@ __all__ = [
     "JsonTooDeep",
     "JsonTooLarge",
     "JsonTooManyValues",
+    "LogCreationRepeated",
+    "LogEditOrder",
+    "LogEntriesBroken",
+    "LogErasureUndone",
+    "LogError",
+    "LogProblemChanged",
     "LogProofError",
     "LogProofExtraInvalid",
     "LogProofHashInvalid",
@@ -119,6 +175,11 @@ __all__ = [
     "LogProofTooLarge",
     "LogProofTooManyHashes",
     "LogProofUnterminated",
+    "LogReceiptInvalid",
+    "LogRestorationUnknown",
+    "LogRootMismatch",
+    "LogSizeMismatch",
+    "LogStateBroken",
     "MerkleError",
     "NoteControlCharacter",
     "NoteError",
@@ -133,6 +194,35 @@ __all__ = [
     "NoteTooManySignatures",
     "NoteUnsigned",
     "NoteUnterminated",
+    "ReceiptActionInvalid",
+    "ReceiptActionMismatch",
+    "ReceiptAttemptsInvalid",
+    "ReceiptAttemptsMismatch",
+    "ReceiptCheckFailed",
+    "ReceiptCheckInvalid",
+    "ReceiptCommitmentsInvalid",
+    "ReceiptCoverageInvalid",
+    "ReceiptEditInvalid",
+    "ReceiptEntriesInvalid",
+    "ReceiptEntriesMismatch",
+    "ReceiptError",
+    "ReceiptFieldMissing",
+    "ReceiptFieldUnknown",
+    "ReceiptMemoryInvalid",
+    "ReceiptOutcomeInvalid",
+    "ReceiptProblemInvalid",
+    "ReceiptPruningInvalid",
+    "ReceiptPruningMismatch",
+    "ReceiptReferenceInvalid",
+    "ReceiptRefusalInvalid",
+    "ReceiptRefusalMismatch",
+    "ReceiptSecondsInvalid",
+    "ReceiptSolverInvalid",
+    "ReceiptStateInvalid",
+    "ReceiptStateMismatch",
+    "ReceiptSubjectMismatch",
+    "ReceiptTimeInvalid",
+    "ReceiptTolerancesInvalid",
     "SigningKeyExists",
     "SigningKeyExposed",
     "SigningKeyLocked",
@@ -514,6 +604,286 @@ class CommitmentMalformed(CommitmentError):
 
 class CommitmentMismatch(CommitmentError):
     """The salt and content do not open this commitment."""
+
+
+class ReceiptError(VerificationError):
+    """A predicate is not a receipt, or contradicts itself."""
+
+
+class ReceiptFieldMissing(ReceiptError):
+    """The receipt, or an object in it, lacks a field."""
+
+
+class ReceiptFieldUnknown(ReceiptError):
+    """The receipt, or an object in it, has a field that the format does not know."""
+
+
+class ReceiptActionInvalid(ReceiptError):
+    """The action is none that the format knows."""
+
+
+class ReceiptAttemptsInvalid(ReceiptError):
+    """The attempts are not a list of paths, each with either residuals or the class of an error."""
+
+
+class ReceiptCheckInvalid(ReceiptError):
+    """The check is not three residuals, each a power of two from 2^-40, the tolerance, or inf."""
+
+
+class ReceiptCommitmentsInvalid(ReceiptError):
+    """A list of commitments is not ascending hexadecimal digests with a count that fits."""
+
+
+class ReceiptCoverageInvalid(ReceiptError):
+    """What is covered, or not covered, is not what this outcome entails."""
+
+
+class ReceiptEditInvalid(ReceiptError):
+    """The edit number is not a whole number."""
+
+
+class ReceiptEntriesInvalid(ReceiptError):
+    """The numbers of entries before and after are not whole numbers."""
+
+
+class ReceiptMemoryInvalid(ReceiptError):
+    """The memory is not named by a UUID in its canonical spelling."""
+
+
+class ReceiptOutcomeInvalid(ReceiptError):
+    """The outcome is none that the format knows."""
+
+
+class ReceiptProblemInvalid(ReceiptError):
+    """Cap, width, dimension or initial size are not numbers in range."""
+
+
+class ReceiptPruningInvalid(ReceiptError):
+    """The pruning is neither null nor a mode and a count."""
+
+
+class ReceiptReferenceInvalid(ReceiptError):
+    """The reference is neither null nor a backend with its residual and readout difference."""
+
+
+class ReceiptRefusalInvalid(ReceiptError):
+    """The refusal is neither null nor a known reason with its numbers."""
+
+
+class ReceiptSecondsInvalid(ReceiptError):
+    """The duration is not a number of seconds."""
+
+
+class ReceiptSolverInvalid(ReceiptError):
+    """The solver is not a name and a version."""
+
+
+class ReceiptStateInvalid(ReceiptError):
+    """A state is not named by a digest in lowercase hexadecimal."""
+
+
+class ReceiptTimeInvalid(ReceiptError):
+    """The time is not a second of UTC in RFC 3339 form."""
+
+
+class ReceiptTolerancesInvalid(ReceiptError):
+    """The tolerances are not those of this version of the format."""
+
+
+class ReceiptActionMismatch(ReceiptError):
+    """The outcome cannot come of the action."""
+
+
+class ReceiptAttemptsMismatch(ReceiptError):
+    """The attempts do not lead to the outcome and the check."""
+
+
+class ReceiptCheckFailed(ReceiptError):
+    """The stated residuals exceed the tolerance that published states are held to."""
+
+
+class ReceiptEntriesMismatch(ReceiptError):
+    """The entries before, what was applied, and the entries after do not add up."""
+
+
+class ReceiptPruningMismatch(ReceiptError):
+    """The details of a pruning are missing, or there are some without a pruning."""
+
+
+class ReceiptRefusalMismatch(ReceiptError):
+    """The reason of a refusal is missing, or there is one without a refusal."""
+
+
+class ReceiptStateMismatch(ReceiptError):
+    """The state changed where the outcome says that it did not, or the other way round."""
+
+
+class ReceiptSubjectMismatch(ReceiptError):
+    """The subjects of the statement are not the states of the receipt."""
+
+
+class LogError(VerificationError):
+    """The receipts of a log do not make up one history."""
+
+
+class LogSizeMismatch(LogError):
+    """There are more or fewer receipts than the checkpoint has leaves."""
+
+
+class LogRootMismatch(LogError):
+    """The receipts lead to another root than the checkpoint's."""
+
+
+class LogReceiptInvalid(LogError):
+    """A receipt in the log does not verify; the cause has the name of what is wrong."""
+
+
+class LogCreationRepeated(LogError):
+    """A memory is created although the log already knows it."""
+
+
+class LogStateBroken(LogError):
+    """A receipt does not start from the state that the one before it left."""
+
+
+class LogEditOrder(LogError):
+    """The edit numbers of a memory do not rise."""
+
+
+class LogEntriesBroken(LogError):
+    """A receipt does not start from the number of entries that the one before it left."""
+
+
+class LogProblemChanged(LogError):
+    """Cap, width or dimension of a memory changed without a rebuild."""
+
+
+class LogRestorationUnknown(LogError):
+    """A memory was restored to a state that the log has never seen."""
+
+
+class LogErasureUndone(LogError):
+    """An erased entry is back: named again, or restored from a backup and not erased again."""
+
+
+class EvidenceError(VerificationError):
+    """An evidence bundle is malformed, or does not bear out its receipt."""
+
+
+class EvidenceTooLarge(EvidenceError):
+    """The bundle exceeds the size limit."""
+
+
+class EvidenceContainerInvalid(EvidenceError):
+    """The file is not a ZIP archive in the one form that bundles have."""
+
+
+class EvidenceMemberMissing(EvidenceError):
+    """A file that the bundle needs is not in it."""
+
+
+class EvidenceMemberUnknown(EvidenceError):
+    """The bundle holds a file that the format does not know."""
+
+
+class EvidenceMemberMismatch(EvidenceError):
+    """A file is not the one that the manifest lists by its digest."""
+
+
+class EvidenceFormatUnsupported(EvidenceError):
+    """The manifest is not one of a format that is spoken here."""
+
+
+class EvidenceFieldMissing(EvidenceError):
+    """The manifest, or an object in it, lacks a field."""
+
+
+class EvidenceFieldUnknown(EvidenceError):
+    """The manifest, or an object in it, has a field that the format does not know."""
+
+
+class EvidenceFieldInvalid(EvidenceError):
+    """A field of the manifest has the wrong type, range or spelling."""
+
+
+class EvidenceArrayMalformed(EvidenceError):
+    """An array does not have the header or the length that the manifest calls for."""
+
+
+class EvidenceArrayInvalid(EvidenceError):
+    """An array holds a number that is not finite or too large."""
+
+
+class EvidenceProblemMismatch(EvidenceError):
+    """Cap, width or dimension are not those of the receipt."""
+
+
+class EvidenceSizeMismatch(EvidenceError):
+    """The number of entries is not the one that the receipt states."""
+
+
+class EvidenceCommitmentMismatch(EvidenceError):
+    """A key, a value or a blind does not open the commitment in its row."""
+
+
+class EvidenceCommitmentRepeated(EvidenceError):
+    """Two rows have the same commitment."""
+
+
+class EvidenceWeightsMismatch(EvidenceError):
+    """Offset, coefficients and blinds do not have the stated digest."""
+
+
+class EvidenceStateMismatch(EvidenceError):
+    """The state after the edit does not have the digest that the receipt states."""
+
+
+class EvidencePriorMissing(EvidenceError):
+    """The receipt tells of a state before the edit that the bundle does not show."""
+
+
+class EvidencePriorMismatch(EvidenceError):
+    """The state before the edit does not have the digest that the receipt states."""
+
+
+class EvidencePriorDisclosed(EvidenceError):
+    """The bundle shows coefficients from which the key of a removed entry can be derived."""
+
+
+class EvidenceAddedMismatch(EvidenceError):
+    """Entries were added that the receipt does not name, or the other way round."""
+
+
+class EvidenceRemovedMismatch(EvidenceError):
+    """Entries were removed that the receipt does not name, or the other way round."""
+
+
+class EvidenceCheckFailed(EvidenceError):
+    """The state is not optimal within the published tolerance."""
+
+
+class EvidenceCheckMismatch(EvidenceError):
+    """The recomputed residuals are not those that the receipt states."""
+
+
+class EvidencePartitionMismatch(EvidenceError):
+    """The proof is of another partition than that of the coefficients."""
+
+
+class EvidenceInclusionMissing(EvidenceError):
+    """The bundle has no inclusion proof, and the caller asks for one."""
+
+
+class EvidenceReferenceMissing(EvidenceError):
+    """The receipt states a reference that the bundle does not have, or the other way round."""
+
+
+class EvidenceReferenceMismatch(EvidenceError):
+    """The reference is by another backend, or has another residual, than the receipt states."""
+
+
+class EvidenceReadoutMismatch(EvidenceError):
+    """The readouts of state and reference differ by another amount than the receipt states."""
 
 
 class VerifierKeyMalformed(InputError):

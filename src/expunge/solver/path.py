@@ -11,7 +11,7 @@ import numpy as np
 
 from expunge.errors import SolveError
 from expunge.solver.motion import ARRIVED, DEPENDENT, Motion, apply_motion, follow, move, tied_members
-from expunge.solver.pivot import enter, leave, next_free, saturate, saturated, shift_offset
+from expunge.solver.pivot import enter, leave, next_free, saturate, saturated, shift_offset, tidy
 from expunge.solver.state import ABSENT, BOUND, DRIVEN, MARGIN, RESERVE, State
 from expunge.types import IndexArray, Vector
 
@@ -121,7 +121,7 @@ def resolve_ties(state: State, driven: IndexArray, rates: Vector, until_free: bo
     """
     if state.margin.size == 0 and not _refill(state, driven, rates, until_free):
         return None
-    inward = {int(site): 0.0 for site in tied_members(state)}
+    inward = dict.fromkeys(tied_members(state).tolist(), 0.0)
     for _ in range(50 + 4 * state.sites):
         motion = move(state, driven, rates)
         turning = _first_to_turn(state, motion, inward)
@@ -133,8 +133,8 @@ def resolve_ties(state: State, driven: IndexArray, rates: Vector, until_free: bo
             return motion
         else:
             enter(state, motion.violator)
-            inward[motion.violator] = 0.0
-        inward = {site: rate for site, rate in inward.items() if state.status[site] == MARGIN}
+        # A key that had to trade places may have left its bound, and its partner may have reached one.
+        inward = {site: inward.get(site, 0.0) for site in tied_members(state).tolist()}
     raise TiesUnresolvedError("the keys tied at one event did not resolve")
 
 
@@ -193,6 +193,7 @@ def admit(state: State, site: int) -> None:
         state.status[site] = RESERVE
     else:
         enter(state, site)
+    tidy(state)
 
 
 def remove(state: State, losses: dict[int, int]) -> None:
@@ -217,3 +218,4 @@ def remove(state: State, losses: dict[int, int]) -> None:
     driven = np.array(over)
     drive(state, driven, state.ceiling[driven])
     state.status[driven] = np.where(state.multiplicity[driven] == 0, ABSENT, BOUND)
+    tidy(state)

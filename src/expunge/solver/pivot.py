@@ -138,8 +138,11 @@ def settle(state: State, *, track: bool = True) -> None:
     """
     while True:
         missing = state.mass_error()
+        if abs(missing) <= MASS_ROUNDING:
+            # Pushing the last bit of the mass into a key that is at its bound would throw it out again.
+            missing = 0.0
         if state.margin.size == 0:
-            if abs(missing) <= MASS_ROUNDING:
+            if missing == 0.0:
                 return
             site = next_free(state, gaining=missing > 0.0)
             if site < 0:
@@ -148,8 +151,10 @@ def settle(state: State, *, track: bool = True) -> None:
             enter(state, site)
             continue
         members = state.margin.members
-        shift, offset_shift = state.margin.solve(-0.5 * state.slack[members], missing)
-        shift[np.abs(shift) <= 8.0 * _EPS * state.ceiling[members]] = 0.0
+        right = -0.5 * state.slack[members]
+        shift, offset_shift = state.margin.solve(right, missing)
+        # What is no more than the rounding of the solve must not push a key off its bound.
+        shift[np.abs(shift) <= 8.0 * _EPS * np.maximum(state.ceiling[members], np.abs(right).max())] = 0.0
         step, position, status = _box_limit(state, shift, 1.0)
         state.alpha[members] += step * shift
         state.offset += step * offset_shift
@@ -168,13 +173,24 @@ def _worst_violator(state: State) -> int:
     return site if wrong[site] > SLACK_TOLERANCE else -1
 
 
-def _drop_degenerate_members(state: State) -> None:
-    """A member whose coefficient is exactly at a bound belongs there."""
+def tidy(state: State) -> None:
+    """Send members that are at a bound there, and give an empty margin its offset.
+
+    C = 1/(ν n₀) is rounded, so when 1/C is a whole number the bound keys leave a mass of a few 1e−17 that some key has
+    to carry. It says nothing about the offset; where no other key is on the margin, it counts as zero.
+    """
     members = state.margin.members
-    alpha = state.alpha[members]
-    low, high = alpha <= 0.0, alpha >= state.ceiling[members]
+    alpha, ceiling = state.alpha[members], state.ceiling[members]
+    low, high = alpha <= 0.0, alpha >= ceiling
+    near_low, near_high = alpha <= MASS_ROUNDING, ceiling - alpha <= MASS_ROUNDING
+    if (near_low | near_high).all():
+        change = float((ceiling - alpha)[near_high & ~near_low].sum() - alpha[near_low].sum())
+        if abs(change) <= MASS_ROUNDING:
+            low, high = near_low, near_high & ~near_low
     for position in np.flatnonzero(low | high)[::-1].tolist():
         leave(state, position, RESERVE if low[position] else BOUND)
+    if state.margin.size == 0:
+        _place_offset(state)
 
 
 def _place_offset(state: State) -> None:
@@ -200,11 +216,10 @@ def finish(state: State, *, budget: int | None = None) -> None:
     budget = budget if budget is not None else 200 + 20 * state.sites
     before, refreshed = np.inf, False
     for _ in range(50):
-        _drop_degenerate_members(state)
         state.recompute_slacks()
         missing = abs(state.mass_error())
-        if state.margin.size == 0 and missing <= MASS_ROUNDING:
-            _place_offset(state)
+        if missing <= MASS_ROUNDING:
+            tidy(state)
         site = _worst_violator(state)
         residual = max(float(np.abs(state.slack[state.margin.members]).max(initial=0.0)), missing)
         if site < 0:

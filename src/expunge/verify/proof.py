@@ -212,7 +212,10 @@ class Proof:
 
 
 def verify_proof(proof: Proof | bytes | str | Path, keys: npt.ArrayLike, *, cap: float, sigma: float) -> None:
-    """Check a proof, or the file of one, against keys (n, d), cap and width; return None or raise."""
+    """Check a proof, or the file of one, against keys (n, d), cap and width; return None or raise.
+
+    python-flint is needed only for a proof that fp64 with bounded rounding does not settle; MissingExtra says so.
+    """
     if isinstance(proof, str | Path):
         proof = Proof.load(proof)
     elif isinstance(proof, bytes):
@@ -328,38 +331,39 @@ class _Check:
         return 2.0 * (middle - reference[0]), 2.0 * UP * (radius + doubt[0] + 4.0 * UNIT)
 
     def similarities(self, sites: IndexArray) -> tuple[Vector, Vector]:
-        """Σ α̃ κ at sites: middle and radius, from +, −, × and / alone.
+        """Σ α̃ κ at sites: middle and radius."""
+        keys, weights = self.keys[self.active], np.array([float(x) for x in self.weights])
+        middle, radius = np.empty(sites.size), np.empty(sites.size)
+        summing = (weights.size + 16) * UNIT * UP
+        block = max(1, 500_000 // weights.size)
+        for start in range(0, sites.size, block):
+            part = slice(start, start + block)
+            kappa, doubt = self.kernel(self.keys[sites[part]], keys)
+            middle[part] = kappa @ weights
+            radius[part] = UP * (doubt @ weights + summing * middle[part]) + 1e-300
+        return middle, radius
+
+    def kernel(self, a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
+        """κ of every pair: middle and radius, from +, −, × and / alone.
 
         The exponent x = Σ((a−b)/σ)² has a relative error γ_{d+4}. exp(−x) = exp(−x/2¹⁰)^(2¹⁰): a Taylor polynomial of
         degree 16 on [−0.69, 0] errs by 14u, and each squaring doubles the relative error and adds u: below 2¹⁴u.
         """
-        keys, weights = self.keys[self.active], np.array([float(x) for x in self.weights])
-        dimension, count = keys.shape[1], keys.shape[0]
-        middle, radius = np.empty(sites.size), np.empty(sites.size)
-        summing = (count + 16) * UNIT * UP
-        block = max(1, 500_000 // count)
-        for start in range(0, sites.size, block):
-            points = self.keys[sites[start : start + block]]
-            x = np.zeros((points.shape[0], count))
-            with np.errstate(over="ignore", under="ignore"):
-                for k in range(dimension):
-                    z = (points[:, k, None] - keys[None, :, k]) / self.sigma
-                    x += z * z
-                near = x <= FAR
-                np.minimum(x, FAR, out=x)
-                y = x / -(2.0**SQUARINGS)
-                kappa = np.full_like(y, 1.0 / math.factorial(16))
-                for k in range(15, -1, -1):
-                    kappa = 1.0 / math.factorial(k) + y * kappa
-                for _ in range(SQUARINGS):
-                    kappa *= kappa
-                kappa[~near] = 0.0
-                part = slice(start, start + block)
-                middle[part] = kappa @ weights
-                spread = (EXP_ERROR + summing) * middle[part]
-                spread += (dimension + 8) * UNIT * UP * ((kappa * x) @ weights)
-                radius[part] = 1.01 * spread + 1e-300
-        return middle, radius
+        x = np.zeros((a.shape[0], b.shape[0]))
+        with np.errstate(over="ignore", under="ignore"):
+            for k in range(a.shape[1]):
+                z = (a[:, k, None] - b[None, :, k]) / self.sigma
+                x += z * z
+            near = x <= FAR
+            np.minimum(x, FAR, out=x)
+            y = x / -(2.0**SQUARINGS)
+            kappa = np.full_like(y, 1.0 / math.factorial(16))
+            for k in range(15, -1, -1):
+                kappa = 1.0 / math.factorial(k) + y * kappa
+            for _ in range(SQUARINGS):
+                kappa *= kappa
+            kappa[~near] = 0.0
+            return kappa, 1.01 * kappa * (EXP_ERROR + (a.shape[1] + 8) * UNIT * UP * x) + 1e-300
 
     def ball_slacks(self, sites: IndexArray) -> tuple[Vector, Vector]:
         """The same differences in ball arithmetic."""
@@ -384,9 +388,21 @@ class _Check:
             return all(bool(a > b) for a in above for b in below)
 
     def smallest_eigenvalue(self) -> float:
-        """Lower bound for λ_min(K_SS): point 2 of the module's proof."""
-        flint = _flint()
+        """Lower bound for λ_min(K_SS): point 2 of the module's proof, in fp64 if that suffices."""
         size = self.margin.size
+        middle, radius = self.kernel(self.keys[self.margin], self.keys[self.margin])
+        try:
+            guess = np.linalg.inv(middle)
+        except np.linalg.LinAlgError:
+            guess = np.full((size, size), np.inf)
+        if np.isfinite(guess).all():
+            reach = np.abs(guess)
+            error = np.abs(np.eye(size) - guess @ middle)
+            error += reach @ ((size + 8) * UNIT * UP * middle + radius)
+            beta = UP * float(error.sum(axis=1).max())
+            if beta < 0.5:
+                return (1.0 - beta) / (UP * UP * float(reach.sum(axis=1).max()))
+        flint = _flint()
         with flint.ctx.workprec(self.bits):
             balls = _Balls(flint, self.keys, self.active, self.weights, self.sigma)
             kernel = balls.square(self.margin.tolist())

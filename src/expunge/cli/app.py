@@ -1,0 +1,68 @@
+"""The ``expunge`` command: its options, and every command below it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import expunge
+from expunge.cli import keys
+from expunge.cli.command import Front, example_lines
+from expunge.cli.session import DEFAULT_STORE, Session
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="expunge",
+    cls=Front,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    invoke_without_command=True,
+    epilog=example_lines(
+        [
+            "expunge demo",
+            "expunge create icu-7 hours.csv --sigma 2 --nu 0.4 --subject-column patient",
+            "expunge delete icu-7 --subject patient-17",
+            "expunge verify log --store sqlite:///expunge.db",
+        ]
+    ),
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"expunge {expunge.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def front(
+    context: typer.Context,
+    store: Annotated[
+        str, typer.Option("--store", metavar="URL", envvar="EXPUNGE_STORE", help="Where the memories are.")
+    ] = DEFAULT_STORE,
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", metavar="PATH", envvar="EXPUNGE_KEY", help="Signing key (PEM) for new receipts."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.", show_default=False)] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version.", show_default=False),
+    ] = False,
+) -> None:
+    """A memory you can delete from, and prove it.
+
+    Keeps (key, value) entries, weights them with a one-class support-vector fit, and makes every removal a checked,
+    signed transaction: applied, rescued or refused, with a receipt that anyone can verify offline.
+
+    Exit codes: 0 ok, 1 verification failed, 2 usage, 3 refused, 4 store.
+    """
+    context.obj = Session(store, key, as_json)
+    if context.invoked_subcommand is None:
+        print(context.get_help(), end="")
+
+
+keys.add(app)

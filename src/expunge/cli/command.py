@@ -1,0 +1,186 @@
+"""How a command is made: common options, examples in its help, errors as one line and an exit code."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from typer.core import TyperGroup
+
+from expunge.cli.failure import DEFECT, GONE, USAGE, described, exit_code, one_line
+from expunge.cli.session import DEFAULT_STORE, Session
+from expunge.errors import ExpungeError
+
+__all__ = ["Front", "command", "example_lines", "group"]
+
+F = TypeVar("F", bound=Callable[..., None])
+COMMON = "Common options"
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help=f"Where the memories are; else $EXPUNGE_STORE, else {DEFAULT_STORE}.",
+        rich_help_panel=COMMON,
+        show_default=False,
+    ),
+]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        metavar="PATH",
+        help="Signing key (PEM) for new receipts; else $EXPUNGE_KEY.",
+        rich_help_panel=COMMON,
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[
+    bool,
+    typer.Option("--json", help="Print JSON on standard output.", rich_help_panel=COMMON, show_default=False),
+]
+
+# Typer carries its own copy of click, or uses the installed one, depending on its version: ask the class itself.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+class Front(TyperGroup):
+    """The outermost group: whatever goes wrong below leaves one line and an exit code, never a traceback."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run; in standalone mode, exit."""
+        words = list(sys.argv[1:] if args is None else args)
+        code = self._run(words, *rest, **extra)
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+    def _run(self, words: list[str], *rest: Any, **extra: Any) -> int:
+        as_json = "--json" in words
+        try:
+            result = super().main(words, *rest, standalone_mode=False, **extra)
+            return result if isinstance(result, int) else 0
+        except typer.Abort:
+            _say("Nothing was done.")
+            return USAGE
+        except _UsageError as problem:
+            return _usage(problem, as_json)
+        except Exception as problem:
+            if os.environ.get("EXPUNGE_TRACEBACK"):
+                raise
+            return report(problem, as_json=as_json)
+
+
+def group(name: str, *, summary: str, examples: Sequence[str]) -> typer.Typer:
+    """A command with commands below it."""
+    made = typer.Typer(
+        name=name,
+        help=summary,
+        epilog=example_lines(examples),
+        invoke_without_command=True,
+        rich_markup_mode="rich",
+        add_completion=False,
+    )
+
+    @made.callback()
+    def _alone(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            print(context.get_help(), end="")
+
+    return made
+
+
+def command(app: typer.Typer, name: str, *, examples: Sequence[str], panel: str | None = None) -> Callable[[F], F]:
+    """Register a function whose first argument is the Session; its docstring is the help."""
+
+    def register(function: F) -> F:
+        @functools.wraps(function)
+        def run(*, context: typer.Context, store: str | None, key: Path | None, as_json: bool, **given: Any) -> None:
+            above: Session = context.obj or Session()
+            session = Session(store or above.url, key or above.signing_key, as_json or above.as_json)
+            try:
+                function(session, **given)
+                sys.stdout.flush()
+            except ExpungeError as problem:
+                raise typer.Exit(report(problem, as_json=session.as_json)) from None
+            except BrokenPipeError:
+                # Whoever read has left; the interpreter must not try to flush into the void at exit.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                raise typer.Exit(GONE) from None
+
+        run.__signature__ = _signature(function)  # type: ignore[attr-defined]
+        run.__annotations__ = {name: found.annotation for name, found in _signature(function).parameters.items()}
+        del run.__wrapped__
+        app.command(
+            name,
+            help=unwrapped(function.__doc__ or ""),
+            epilog=example_lines(examples),
+            rich_help_panel=panel,
+            no_args_is_help=False,
+        )(run)
+        return function
+
+    return register
+
+
+def report(problem: BaseException, *, as_json: bool) -> int:
+    """Print an error, and return its exit code."""
+    code = exit_code(problem)
+    if as_json:
+        Session(as_json=True).lines([described(problem)])
+    if code == DEFECT:
+        _say(
+            f"error: {type(problem).__name__}: {one_line(problem)} (a defect in expunge; nothing half-done was kept; "
+            "EXPUNGE_TRACEBACK=1 shows where)"
+        )
+    else:
+        _say(f"error: {type(problem).__name__}: {one_line(problem)}")
+    return code
+
+
+def unwrapped(text: str) -> str:
+    """A docstring with one line a paragraph, for the terminal to break."""
+    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
+
+
+def example_lines(examples: Sequence[str]) -> str:
+    """Examples as they stand below a help text."""
+    # A bracket would start markup.
+    lines = [example.replace("[", r"\[") for example in examples]
+    return "[bold]Examples[/bold]\n\n" + "\n".join(f"  $ {line}" for line in lines)
+
+
+def _usage(problem: Exception, as_json: bool) -> int:
+    found = getattr(problem, "format_message", lambda: str(problem))()
+    message = " ".join(str(found).split())
+    context = getattr(problem, "ctx", None)
+    path = "expunge" if context is None else context.command_path
+    if as_json:
+        Session(as_json=True).lines([{"error": "UsageError", "message": message, "exit_code": USAGE}])
+    _say(f"error: UsageError: {message} Try: {path} --help")
+    return USAGE
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _signature(function: Callable[..., None]) -> inspect.Signature:
+    """What the command takes: the function's own parameters, then the common ones."""
+    own = inspect.signature(function, eval_str=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [found.replace(kind=keyword) for found in list(own.parameters.values())[1:]]
+    common = [
+        inspect.Parameter("context", keyword, annotation=typer.Context),
+        inspect.Parameter("store", keyword, annotation=StoreOption, default=None),
+        inspect.Parameter("key", keyword, annotation=KeyOption, default=None),
+        inspect.Parameter("as_json", keyword, annotation=JsonOption, default=False),
+    ]
+    return inspect.Signature([*parameters, *common])

@@ -1,0 +1,55 @@
+"""What goes wrong, as one line and an exit code: 0 ok, 1 verification failed, 2 usage, 3 refused, 4 store.
+
+Beside these, as shells have them: 130 for an interrupt, 141 for a reader that went away, and 70 for a defect in
+expunge itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from expunge.errors import (
+    ExpungeError,
+    InputError,
+    MissingExtra,
+    Refused,
+    SolveError,
+    StoreError,
+    VerificationError,
+)
+
+__all__ = ["DEFECT", "EXIT_CODES", "GONE", "INTERRUPTED", "USAGE", "described", "exit_code"]
+
+USAGE, DEFECT, INTERRUPTED, GONE = 2, 70, 130, 141
+
+# The first class that fits decides.
+EXIT_CODES: tuple[tuple[type[ExpungeError], int], ...] = (
+    (VerificationError, 1),
+    (MissingExtra, USAGE),
+    (InputError, USAGE),
+    (Refused, 3),
+    (SolveError, 3),
+    (StoreError, 4),
+)
+
+
+def exit_code(problem: BaseException) -> int:
+    """Exit code of an error; 70 for one that should not have come this far."""
+    return next((code for kind, code in EXIT_CODES if isinstance(problem, kind)), DEFECT)
+
+
+def described(problem: BaseException) -> dict[str, Any]:
+    """An error as ``--json`` prints it."""
+    content: dict[str, Any] = {
+        "error": type(problem).__name__,
+        "message": one_line(problem),
+        "exit_code": exit_code(problem),
+    }
+    if isinstance(problem, Refused):
+        content |= {"measured": problem.measured, "allowed": problem.allowed}
+    return content
+
+
+def one_line(problem: BaseException) -> str:
+    """The message on one line."""
+    return " ".join(str(problem).split()) or "no message"

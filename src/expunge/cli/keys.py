@@ -1,0 +1,59 @@
+"""Signing keys: ``keygen``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from expunge.cli.command import command
+from expunge.cli.session import Session
+
+__all__ = ["PASSPHRASE", "add", "passphrase_from_environment"]
+
+PASSPHRASE = "EXPUNGE_PASSPHRASE"  # noqa: S105 — the variable's name
+
+
+def add(app: typer.Typer) -> None:
+    """Register the command."""
+    command(
+        app,
+        "keygen",
+        panel="Set up",
+        examples=[
+            "expunge keygen ward.pem",
+            "EXPUNGE_PASSPHRASE='long and random' expunge keygen ward.pem",
+            "expunge --key ward.pem create icu-7 hours.csv --sigma 2 --nu 0.4",
+        ],
+    )(keygen)
+
+
+def keygen(
+    session: Session,
+    path: Annotated[Path, typer.Argument(help="Where the private key goes; the public one goes beside it, as .pub.")],
+) -> None:
+    """Make a signing key for receipts.
+
+    The private key is a new file that only you can read (mode 0600); an existing file is never replaced. It is
+    encrypted if $EXPUNGE_PASSPHRASE is set. Give the public key, and its id over another channel, to whoever verifies.
+    """
+    from expunge.ledger.signing import SigningKey, save_signing_key, save_verifying_key
+
+    public = path.with_name(path.name.removesuffix(".pem") + ".pub")
+    passphrase = passphrase_from_environment()
+    key = SigningKey.generate()
+    save_signing_key(key, path, passphrase)
+    save_verifying_key(key.public, public)
+    session.show(
+        {"private": path, "public": public, "key_id": key.key_id, "encrypted": passphrase is not None},
+        f"[bold]private[/]  {path}  [dim](keep it; mode 0600{', encrypted' if passphrase else ''})[/]",
+        f"[bold]public[/]   {public}  [dim](give it to whoever verifies)[/]",
+        f"[bold]key id[/]   {key.key_id}",
+    )
+
+
+def passphrase_from_environment() -> str | None:
+    """The passphrase of signing keys, if the environment has one."""
+    return os.environ.get(PASSPHRASE) or None

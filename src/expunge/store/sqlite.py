@@ -1,0 +1,135 @@
+"""SQLite: one file, write-ahead log, one writer at a time.
+
+`secure_delete` zeroes what is deleted but leaves copies of cells that a page split or merge has moved. Secrets are therefore
+kept where nothing ever moves: rows of one size, only ever appended at the right edge of their table, and destroyed by
+overwriting in place. Cutting the write-ahead log to nothing afterwards removes the older versions of their pages.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, bindparam, create_engine, event, text, update
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from expunge.errors import InputError, StoreError
+from expunge.store.database import Database, Vacuumed, numbered, translated
+from expunge.store.errors import Busy
+from expunge.store.schema import secrets
+from expunge.store.seal import SECRET_BYTES
+
+__all__ = ["Sqlite"]
+
+log = logging.getLogger("expunge")
+
+_PRAGMAS = (
+    "synchronous = FULL",
+    "secure_delete = ON",
+    "foreign_keys = ON",
+    # Nothing of an edit that is rolled back may reach a file before the commit.
+    "cache_spill = OFF",
+    "temp_store = MEMORY",
+    "trusted_schema = OFF",
+)
+
+# SQLite's own waiting backs off to a tenth of a second; short waits and our own loop take turns more fairly.
+_NAP = 0.02
+
+# How long an erasure waits for readers of the old log. What is left then goes with the next erasure, or at close.
+_SETTLE = 2.0
+
+_SHRED = (
+    update(secrets)
+    .where(secrets.c.number.in_(bindparam("numbers", expanding=True)))
+    .values(secret=bytes(SECRET_BYTES))
+)
+
+
+class Sqlite(Database):
+    """A store in one file."""
+
+    def __init__(self, url: URL, timeout: float) -> None:
+        if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+            raise InputError("a SQLite store needs a file, as in sqlite:///ward.db")
+        self.path = Path(url.database)
+        if not self.path.parent.is_dir():
+            raise StoreError(f"there is no folder {self.path.parent} to keep {self.path.name} in")
+        engine = create_engine(url, connect_args={"timeout": _NAP}, hide_parameters=True)
+        event.listen(engine, "connect", _prepare)
+        super().__init__(engine, timeout)
+
+    def _snapshot(self, connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    def _begin(self, connection: Connection, lock: str) -> None:
+        deadline = time.monotonic() + self.timeout
+        while True:
+            try:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                return
+            except DBAPIError as problem:
+                connection.rollback()
+                if not getattr(problem.orig, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
+                    raise
+            if time.monotonic() > deadline:
+                raise Busy(f"another writer held {self.path.name} for {self.timeout:g} s; nothing was done, try again")
+            time.sleep(_NAP * random.random() / 4)
+
+    def shred(self, connection: Connection, numbers: Sequence[int]) -> None:
+        """Overwrite in place; the row stays, so that no page is ever merged with another."""
+        for part in numbered(numbers):
+            connection.execute(_SHRED, {"numbers": part})
+
+    def settle(self, connection: Connection) -> bool:
+        """Copy the write-ahead log into the file and cut it to nothing."""
+        deadline = time.monotonic() + _SETTLE
+        while not self._truncated(connection):
+            if time.monotonic() > deadline:
+                log.warning("readers keep the write-ahead log of %s from being cut; trying again later", self.path.name)
+                return False
+            time.sleep(_NAP * random.random())
+        return True
+
+    def vacuum(self) -> Vacuumed:
+        """Rewrite the file without free pages and cut the write-ahead log."""
+        with translated(), self.engine.connect() as connection:
+            connection.exec_driver_sql("VACUUM")
+            cut = self.settle(connection)
+        return Vacuumed(True, cut, "blocks that the file system freed, and copies of the file made elsewhere")
+
+    def faults(self) -> list[str]:
+        """PRAGMA integrity_check and foreign_key_check."""
+        with self.reading() as connection:
+            found = [str(row[0]) for row in connection.execute(text("PRAGMA integrity_check"))]
+            strays = [f"a row of {row[0]} refers to nothing" for row in connection.execute(text("PRAGMA foreign_key_check"))]
+        return [line for line in found if line != "ok"] + strays
+
+    @staticmethod
+    def _truncated(connection: Connection) -> bool:
+        try:
+            row = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").first()
+        except DBAPIError as problem:
+            if not getattr(problem.orig, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+                raise
+            return False
+        finally:
+            connection.rollback()
+        return row is not None and row[0] == 0
+
+
+def _prepare(connection: Any, _: ConnectionPoolEntry) -> None:
+    """Transactions are begun by hand, and every connection has the same settings."""
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    mode = cursor.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        raise StoreError(f"the file system does not support SQLite's write-ahead log (journal mode {mode})")
+    for pragma in _PRAGMAS:
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
