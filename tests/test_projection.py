@@ -201,7 +201,9 @@ def test_no_tolerance_gives_the_optimum(name: str) -> None:
     exact = truth(name)
     found = projected(name, 0.0)
     if exact.stable_below > RESIDUAL and exact.inverse_norm < 1e6:
-        assert np.max(np.abs(found.coefficients - exact.coefficients)) <= 1e-14 * max(1.0, exact.inverse_norm)
+        # The level f(α̂) is itself rounded, and a level set that is η too high is √(η·‖K⁻¹‖) wide.
+        width = np.sqrt(8.0 * np.finfo(np.float64).eps * max(1.0, exact.inverse_norm))
+        assert np.max(np.abs(found.coefficients - exact.coefficients)) <= width
     # Whatever the coefficients do, the centre and with it every gate score is that of the optimum.
     gram = kernel_block(PROBLEMS[name].keys, PROBLEMS[name].keys, PROBLEMS[name].sigma)
     difference = found.coefficients - exact.coefficients

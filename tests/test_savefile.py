@@ -24,6 +24,7 @@ from expunge import ExpungeError, Memory, StoreError, VerificationError
 from problems import PROBLEMS
 
 HEADER = "header.json"
+SEAL = "header.sha256"
 
 
 def ward() -> Memory:
@@ -65,6 +66,7 @@ def forge(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) 
     """Rewrite a file with other arrays or header, and with checksums to match."""
     contents = members(path)
     header = json.loads(contents.pop(HEADER))
+    del contents[SEAL]
     arrays = {name: np.load(io.BytesIO(content)) for name, content in contents.items()}
     change(arrays, header)
     for name, array in arrays.items():
@@ -74,7 +76,8 @@ def forge(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) 
             array = buffer.getvalue()
         contents[name] = array
     header["sha256"] = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    write(path, {**contents, HEADER: json.dumps(header).encode()})
+    text = json.dumps(header).encode()
+    write(path, {**contents, HEADER: text, SEAL: hashlib.sha256(text).hexdigest().encode()})
 
 
 def refused(path: Path) -> ExpungeError:
@@ -162,6 +165,7 @@ def test_nothing_in_the_file_is_executable(file: Path) -> None:
     contents = members(file)
     assert HEADER in contents
     json.loads(contents.pop(HEADER))
+    assert len(contents.pop(SEAL)) == 64
     for content in contents.values():
         assert np.load(io.BytesIO(content), allow_pickle=False).dtype.kind in "fiu"
 

@@ -134,7 +134,10 @@ def attest(
         raise InputError("the receipt excludes something that this format has no code for")
     if reference is not None and receipt.attempts and receipt.attempts[-1].path == reference.backend:
         raise InputError(f"{reference.backend} made this state; take the reference from another backend")
-    returned = [name for name in before.warranties.archive if after.slot(name) is not None]
+    archived = before.warranties.archive
+    # Only a shorter archive can have given something back.
+    shrunk = len(after.warranties.archive) < len(archived)
+    returned = [name for name in archived if after.slot(name) is not None] if shrunk else []
     predicate = Predicate(
         memory=memory,
         edit=edit,

@@ -13,7 +13,8 @@ truncation 0.07u, Horner (2 + 2|r|)e^{2|r|}u ≤ 5.5u, reduction 0.8u, so 8u = 2
 0 ≤ z ≤ C, which fills the largest t* first; with an empty margin it is the least t* of the bound keys, our
 convention. An order statistic is 1-Lipschitz in the largest change, so |ρ* − t_(k)| ≤ max|t* − t| ≤ 2e, where
 e ≥ ‖c − c*‖. Where C is 1/m rounded down, k = m + 1 and a weight of 1e−17 beyond the m full ones decides the exact
-offset; there `offset` and `score` follow the convention of `fewest_keys` and refer to t*_(m). No proof does.
+offset; there `offset` and `score` follow the convention of `fewest_keys` and refer to t*_(m), while
+Lemmas 2 to 4 use the exact k.
 
 **Lemma 2 (gap).** For any ρ and α with mass 1 + μ and total box violation V,
 2‖c − c*‖² = Σ(t* − t)(α − α*) ≤ G + 2V + |ρ* − ρ||μ|,  G = Σ (ρ−t)⁺ α + (t−ρ)⁺ (C−α):
@@ -61,6 +62,7 @@ from expunge.types import IndexArray, Matrix, Vector
 __all__ = [
     "Bounds",
     "Sites",
+    "as_state",
     "gamma",
     "kernel_enclosure",
     "proved_zero",
@@ -388,7 +390,7 @@ def rigorous_bounds(
     The state need not be a good one. When the rounding of C leaves nC just below 1, so that no exact optimum
     exists, α* = C on every row by convention.
     """
-    points, alpha = as_state(keys, coefficients, cap, sigma)
+    points, alpha, cap, sigma = as_state(keys, coefficients, cap, sigma)
     if not math.isfinite(offset):
         raise InputError(f"offset must be finite, not {offset!r}")
     sites = Sites.of(points)
@@ -604,19 +606,23 @@ def _diameter(a: Matrix, b: Matrix) -> float:
     return SLIGHT * sum(float(np.sqrt(((part - middle) ** 2).sum(axis=1)).max()) for part in (a, b))
 
 
-def as_state(keys: Any, coefficients: Any, cap: float, sigma: float) -> tuple[Matrix, Vector]:
+def as_state(keys: Any, coefficients: Any, cap: Any, sigma: Any) -> tuple[Matrix, Vector, float, float]:
     """Validate a state: finite keys (n, d), one finite coefficient (n,) a key, a usable cap and width."""
     points = as_points(keys, "keys")
-    alpha = np.array(coefficients, dtype=np.float64)
+    try:
+        alpha = np.array(coefficients, dtype=np.float64)
+        ceiling, width = float(cap), float(sigma)
+    except (TypeError, ValueError, OverflowError) as problem:
+        raise InputError(f"coefficients, cap and sigma must be numbers ({problem})") from None
     if alpha.shape != (points.shape[0],):
         raise InputError(f"coefficients must have one number per key: {points.shape[0]}, not shape {alpha.shape}")
     if not np.isfinite(alpha).all():
         raise InputError("coefficients must be finite")
-    if not 1.0 / LARGEST <= cap < math.inf:
+    if not 1.0 / LARGEST <= ceiling <= LARGEST:
         raise InputError(f"cap must be a positive number, not {cap!r}")
-    if not 1.0 / LARGEST <= sigma <= LARGEST:
+    if not 1.0 / LARGEST <= width <= LARGEST:
         raise InputError(f"sigma must be a positive width between 1e-150 and 1e150, not {sigma!r}")
-    return points, alpha
+    return points, alpha, ceiling, width
 
 
 def as_values(values: Any, size: int) -> Matrix:

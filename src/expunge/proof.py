@@ -80,7 +80,7 @@ def prove_partition(
     """
     started = time.perf_counter()
     _flint()
-    points, alpha = as_state(keys, coefficients, cap, sigma)
+    points, alpha, cap, sigma = as_state(keys, coefficients, cap, sigma)
     if not FLOATING <= first_bits <= most_bits:
         raise InputError(f"precisions must satisfy 53 <= first_bits <= most_bits, not {first_bits} and {most_bits}")
     sites = Sites.of(points)
@@ -367,15 +367,15 @@ class _WithoutMargin(_Attempt):
         keys = self.sites.keys
         middle, radius = similarity_enclosure(keys, keys[self.bound], self.ceiling[self.bound], self.sigma)
         radius = radius + 2.0 * UNIT * middle
-        self.t_low = 1.0 - 2.0 * (middle + radius) - 4.0 * UNIT
-        self.t_high = 1.0 - 2.0 * (middle - radius) + 4.0 * UNIT
-        least_low, least_high = self.t_low[self.bound].min(), self.t_high[self.bound].min()
+        low = 1.0 - 2.0 * (middle + radius) - 4.0 * UNIT
+        high = 1.0 - 2.0 * (middle - radius) + 4.0 * UNIT
+        least_low, least_high = low[self.bound].min(), high[self.bound].min()
         self.status[self.bound] = RIGHT
         reserve = self.reserve
         self.judge(
             reserve,
-            least_low - self.t_high[reserve] - 4.0 * UNIT,
-            least_high - self.t_low[reserve] + 4.0 * UNIT,
+            least_low - high[reserve] - 4.0 * UNIT,
+            least_high - low[reserve] + 4.0 * UNIT,
         )
 
     def balls(self, bits: int) -> None:

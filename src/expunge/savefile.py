@@ -12,6 +12,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -34,10 +35,11 @@ from expunge.warranty import Anchor, Archived, Record, Warranties
 if TYPE_CHECKING:
     from expunge.memory import Memory
 
-__all__ = ["load", "save"]
+__all__ = ["load", "rebuild", "save"]
 
 FORMAT = "expunge/memory/v1"
 _HEADER = "header.json"
+_SEAL = "header.sha256"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _ARRAYS = {
     "keys": "<f8",
@@ -71,7 +73,8 @@ def save(memory: Memory, path: Path) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                for member, content in {**members, _HEADER: header}.items():
+                seal = hashlib.sha256(header).hexdigest().encode()
+                for member, content in {**members, _HEADER: header, _SEAL: seal}.items():
                     archive.writestr(zipfile.ZipInfo(member, _EPOCH), content)
             file.flush()
             os.fsync(file.fileno())
@@ -89,13 +92,13 @@ def load(path: Path) -> Memory:
             contents = {name: archive.read(name) for name in archive.namelist()}
     except FileNotFoundError:
         raise StoreError(f"there is no file {path}") from None
-    except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, ValueError, RuntimeError) as problem:
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, MemoryError) as problem:
         raise StoreError(f"{path} is not a complete memory file ({problem}); restore it from a copy") from None
-    header = _header(contents.pop(_HEADER, b""), path)
+    header = _header(contents.pop(_HEADER, b""), contents.pop(_SEAL, b""), path)
     arrays = _arrays(contents, header, path)
     try:
-        memory = _rebuild(arrays, header)
-    except (KeyError, IndexError, TypeError, ValueError, UnicodeDecodeError) as problem:
+        memory = rebuild(arrays, header)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as problem:
         raise VerificationError(f"{path} is not consistent ({problem!r}); restore it from a copy") from None
     if memory.digest != header["digest"]:
         raise VerificationError(f"{path} does not have the state digest that its header states")
@@ -204,13 +207,15 @@ def _by_site(rows: list[Vector], kept: IndexArray) -> Matrix:
     return table
 
 
-def _header(text: bytes, path: Path) -> dict[str, Any]:
+def _header(text: bytes, seal: bytes, path: Path) -> dict[str, Any]:
     try:
         header = json.loads(text)
     except (ValueError, RecursionError):
         raise StoreError(f"{path} has no readable header; it is not a memory file or is damaged") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise StoreError(f"{path} is not in the format {FORMAT}; it may come from another version")
+    if hashlib.sha256(text).hexdigest().encode() != seal:
+        raise VerificationError(f"{path} was altered or is incomplete: {_HEADER} does not match {_SEAL}")
     return header
 
 
@@ -226,14 +231,15 @@ def _arrays(contents: dict[str, bytes], header: dict[str, Any], path: Path) -> d
             raise VerificationError(f"{path} was altered: {name}.npy does not match its digest")
         try:
             arrays[name] = np.load(io.BytesIO(content), allow_pickle=False)
-        except (ValueError, EOFError, OSError) as problem:
+        except (ValueError, EOFError, OSError, MemoryError, OverflowError) as problem:
             raise VerificationError(f"{path}: {name}.npy cannot be read ({problem})") from None
         if arrays[name].dtype != np.dtype(kind):
             raise VerificationError(f"{path}: {name}.npy has type {arrays[name].dtype}, not {kind}")
     return arrays
 
 
-def _rebuild(arrays: dict[str, AnyArray], header: dict[str, Any]) -> Memory:
+def rebuild(arrays: dict[str, AnyArray], header: dict[str, Any]) -> Memory:
+    """A memory from the arrays and the header of a file; a store keeps the same in rows. Solves nothing."""
     from expunge.memory import Memory
 
     ids, subjects = header["ids"], header["subjects"]

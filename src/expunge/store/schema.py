@@ -1,16 +1,15 @@
 """The tables of a store. `migrations/` creates them; a test holds the two together.
 
-Format: ``docs/formats/store.md``. A number (of an entry, a pruned record, a hold) names a row of ``secrets``, is never
-given twice and grows, so rows of one memory in order of number are in row order. Arrays are little-endian.
+Format: ``docs/formats/store.md``. Whatever tells of an entry is sealed (:mod:`expunge.store.seal`); what is not sealed is
+structure. A number (of an entry, a pruned record, a hold) also names its row of ``secrets``; numbers are never given twice
+and grow, so entries in order of number are in row order.
 """
 
 from __future__ import annotations
 
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     Column,
-    Double,
     ForeignKey,
     Index,
     Integer,
@@ -69,13 +68,9 @@ memories = Table(
     Column("number", _Number, primary_key=True, autoincrement=False),
     Column("uuid", Text, nullable=False, unique=True),
     Column("name", Text, nullable=False, unique=True),
-    Column("cap", Double, nullable=False),
-    Column("sigma", Double, nullable=False),
-    Column("nu", Double),
-    Column("initial_size", BigInteger, nullable=False),
 )
 
-# What a reader asks for on every call stands first, the large columns last.
+# What a reader asks for on every call stands first, the large column last.
 states = Table(
     "expunge_states",
     metadata,
@@ -83,14 +78,8 @@ states = Table(
     Column("edit", BigInteger, nullable=False),
     Column("digest", LargeBinary, nullable=False),
     Column("size", BigInteger, nullable=False),
-    Column("next_id", BigInteger, nullable=False),
-    Column("offset", Double, nullable=False),
-    Column("exact", Boolean, nullable=False),
-    Column("travel", Double, nullable=False),
-    Column("anchors", Text, nullable=False),
-    Column("margin", LargeBinary, nullable=False),
-    Column("alpha", LargeBinary, nullable=False),
-    Column("status", LargeBinary, nullable=False),
+    Column("secret", BigInteger, nullable=False),
+    Column("state", LargeBinary, nullable=False),
 )
 
 secrets = Table(
@@ -119,14 +108,7 @@ pruned = Table(
     _memory(),
     Column("entry", BigInteger),
     Column("tag", LargeBinary),
-    Column("name", LargeBinary, nullable=False),
-    Column("anchor", BigInteger, nullable=False),
-    Column("mode", Text, nullable=False),
-    Column("similarity", Double, nullable=False),
-    Column("rest", Double, nullable=False),
-    Column("neighbours", LargeBinary, nullable=False),
-    Column("kernels", LargeBinary, nullable=False),
-    Column("expired_at", BigInteger),
+    Column("record", LargeBinary, nullable=False),
     Index("expunge_pruned_memory", "memory", "number"),
     Index("expunge_pruned_tag", "tag"),
 )
@@ -136,8 +118,8 @@ anchors = Table(
     metadata,
     Column("memory", _Number, ForeignKey("expunge_memories.number"), primary_key=True, autoincrement=False),
     Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("alpha", LargeBinary, nullable=False),
-    Column("similarity", LargeBinary, nullable=False),
+    Column("secret", BigInteger, nullable=False),
+    Column("weights", LargeBinary, nullable=False),
 )
 
 holds = Table(

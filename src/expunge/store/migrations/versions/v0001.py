@@ -28,10 +28,6 @@ def upgrade() -> None:
         sa.Column("number", _number, primary_key=True, autoincrement=False),
         sa.Column("uuid", sa.Text, nullable=False, unique=True),
         sa.Column("name", sa.Text, nullable=False, unique=True),
-        sa.Column("cap", sa.Double, nullable=False),
-        sa.Column("sigma", sa.Double, nullable=False),
-        sa.Column("nu", sa.Double),
-        sa.Column("initial_size", sa.BigInteger, nullable=False),
     )
     op.create_table(
         "expunge_states",
@@ -39,14 +35,8 @@ def upgrade() -> None:
         sa.Column("edit", sa.BigInteger, nullable=False),
         sa.Column("digest", sa.LargeBinary, nullable=False),
         sa.Column("size", sa.BigInteger, nullable=False),
-        sa.Column("next_id", sa.BigInteger, nullable=False),
-        sa.Column("offset", sa.Double, nullable=False),
-        sa.Column("exact", sa.Boolean, nullable=False),
-        sa.Column("travel", sa.Double, nullable=False),
-        sa.Column("anchors", sa.Text, nullable=False),
-        sa.Column("margin", sa.LargeBinary, nullable=False),
-        sa.Column("alpha", sa.LargeBinary, nullable=False),
-        sa.Column("status", sa.LargeBinary, nullable=False),
+        sa.Column("secret", sa.BigInteger, nullable=False),
+        sa.Column("state", sa.LargeBinary, nullable=False),
     )
     op.create_table(
         "expunge_secrets",
@@ -69,14 +59,7 @@ def upgrade() -> None:
         sa.Column("memory", _number, sa.ForeignKey("expunge_memories.number"), nullable=False),
         sa.Column("entry", sa.BigInteger),
         sa.Column("tag", sa.LargeBinary),
-        sa.Column("name", sa.LargeBinary, nullable=False),
-        sa.Column("anchor", sa.BigInteger, nullable=False),
-        sa.Column("mode", sa.Text, nullable=False),
-        sa.Column("similarity", sa.Double, nullable=False),
-        sa.Column("rest", sa.Double, nullable=False),
-        sa.Column("neighbours", sa.LargeBinary, nullable=False),
-        sa.Column("kernels", sa.LargeBinary, nullable=False),
-        sa.Column("expired_at", sa.BigInteger),
+        sa.Column("record", sa.LargeBinary, nullable=False),
     )
     op.create_index("expunge_pruned_memory", "expunge_pruned", ["memory", "number"])
     op.create_index("expunge_pruned_tag", "expunge_pruned", ["tag"])
@@ -84,8 +67,8 @@ def upgrade() -> None:
         "expunge_anchors",
         sa.Column("memory", _number, sa.ForeignKey("expunge_memories.number"), primary_key=True, autoincrement=False),
         sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("alpha", sa.LargeBinary, nullable=False),
-        sa.Column("similarity", sa.LargeBinary, nullable=False),
+        sa.Column("secret", sa.BigInteger, nullable=False),
+        sa.Column("weights", sa.LargeBinary, nullable=False),
     )
     op.create_table(
         "expunge_holds",
