@@ -13,7 +13,7 @@ import io
 import os
 import tempfile
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,30 +104,27 @@ class Evidence:
     reference: Comparison | None = None
     proof: bytes | None = None
     inclusion: bytes | None = None
-    _members: dict[str, bytes] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_members", self._pack())
 
     def to_bytes(self) -> bytes:
         """Return the file: an uncompressed ZIP, the manifest first, then the members by name."""
+        members = self._members()
         manifest = {
             "format": FORMAT,
             "after": self._after(),
             "before": self._before(),
             "reference": self._reference(),
-            "members": {name: hashlib.sha256(content).hexdigest() for name, content in self._members.items()},
+            "members": {name: hashlib.sha256(content).hexdigest() for name, content in members.items()},
         }
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-            for name, content in ((_MANIFEST, dump_canonical(manifest)), *sorted(self._members.items())):
+            for name, content in ((_MANIFEST, dump_canonical(manifest)), *sorted(members.items())):
                 entry = zipfile.ZipInfo(name, _EPOCH)
                 # The same bytes on every system.
                 entry.create_system, entry.external_attr = 3, 0o600 << 16
                 archive.writestr(entry, content)
         return buffer.getvalue()
 
-    def _pack(self) -> dict[str, bytes]:
+    def _members(self) -> dict[str, bytes]:
         members = {
             "receipt.json": self.receipt,
             "after/keys.npy": _npy(self.after.keys, "<f8"),
@@ -227,9 +224,13 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _npy(array: AnyArray, kind: str) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, np.ascontiguousarray(array.astype(kind, copy=False)), allow_pickle=False)
-    return buffer.getvalue()
+    """NPY 1.0, padded to 64 bytes as the specification asks; ``numpy.save`` pads by more, and not always alike."""
+    shape = tuple(int(length) for length in array.shape)
+    header = repr({"descr": kind, "fortran_order": False, "shape": shape})
+    start = len(np.lib.format.MAGIC_PREFIX) + 4
+    padded = header + " " * (-(start + len(header) + 1) % 64) + "\n"
+    content = array.astype(kind, order="C", copy=False).tobytes()
+    return np.lib.format.magic(1, 0) + len(padded).to_bytes(2, "little") + padded.encode("ascii") + content
 
 
 def _rows(commitments: AnyArray) -> set[bytes]:

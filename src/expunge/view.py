@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from expunge.check import StateCheck
 from expunge.commitment import state_digest, weights_digest
@@ -22,6 +23,32 @@ from expunge.types import IndexArray, Matrix, Vector
 from expunge.warranty import Warranties
 
 __all__ = ["View"]
+
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Words: TypeAlias = npt.NDArray[np.uint64]
+
+
+@njit(cache=True, nogil=True)
+def _gather(
+    alive: npt.NDArray[np.bool_],
+    count: int,
+    site: IndexArray,
+    shares: Vector,
+    commitments: Words,
+    blinds: Words,
+    coefficients_out: Vector,
+    commitments_out: Words,
+    blinds_out: Words,
+) -> None:
+    row = 0
+    for slot in range(count):
+        if alive[slot]:
+            coefficients_out[row] = shares[site[slot]]
+            for word in range(4):
+                commitments_out[row, word] = commitments[slot, word]
+                blinds_out[row, word] = blinds[slot, word]
+            row += 1
 
 
 @dataclass(eq=False)
@@ -51,7 +78,7 @@ class View:
     @cached_property
     def coefficients(self) -> Vector:
         """α of each entry, in row order."""
-        return _frozen(self.state.shares()[self.sites])
+        return _frozen(self._gathered[0])
 
     @cached_property
     def keys(self) -> Matrix:
@@ -66,13 +93,32 @@ class View:
     @cached_property
     def weights(self) -> bytes:
         """Blinded digest of offset and coefficients."""
-        return weights_digest(self.state.offset, self.coefficients, self.entries.blinds[self.slots])
+        return weights_digest(self.state.offset, self.coefficients, self._gathered[2])
 
     @cached_property
     def digest(self) -> str:
         """Digest of the whole state."""
-        commitments = self.entries.commitments[self.slots]
-        return state_digest(self.state.cap, self.state.gram.sigma, commitments, self.weights)
+        return state_digest(self.state.cap, self.state.gram.sigma, self._gathered[1], self.weights)
+
+    @cached_property
+    def _gathered(self) -> tuple[Vector, Bytes, Bytes]:
+        """Coefficients, commitments and blinds in row order, in one pass: every edit needs them for its digest."""
+        shares, entries = self.state.shares(), self.entries
+        coefficients = np.empty(self.size)
+        # 32 bytes are copied as four words.
+        commitments, blinds = np.empty((self.size, 4), dtype=np.uint64), np.empty((self.size, 4), dtype=np.uint64)
+        _gather(
+            self.alive,
+            self.count,
+            entries.site,
+            shares,
+            entries.commitments.view(np.uint64),
+            entries.blinds.view(np.uint64),
+            coefficients,
+            commitments,
+            blinds,
+        )
+        return coefficients, commitments.view(np.uint8), blinds.view(np.uint8)
 
     def slot(self, name: str) -> int | None:
         """Slot of a live entry, or None."""

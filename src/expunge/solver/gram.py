@@ -108,6 +108,17 @@ class GramRows:
         self.site_of[first : first + missing.size] = missing
         self.count += missing.size
 
+    def require_one(self, site: int) -> None:
+        """`require` for a single site, without the bookkeeping of many."""
+        if self.row_of[site] >= 0:
+            return
+        row = self.count
+        self._reserve_rows(row + 1)
+        self.rows[row, : self.sites] = kernel_block(self.keys[site : site + 1], self.keys[: self.sites], self.sigma)[0]
+        self.row_of[site] = row
+        self.site_of[row] = site
+        self.count = row + 1
+
     def retain(self, active: IndexArray) -> None:
         """Drop the rows of every site that is not in `active`."""
         keep = np.zeros(self.sites, dtype=bool)

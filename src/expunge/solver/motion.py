@@ -297,7 +297,7 @@ def follow(
         state.pivots += pivots
         if why != ROWLESS:
             return why, site, remaining
-        gram.require(np.array([site]))
+        gram.require_one(site)
         entering = site
 
 

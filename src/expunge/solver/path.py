@@ -95,7 +95,7 @@ def leap(state: State, driven: IndexArray, targets: Vector) -> None:
             if member:
                 state.margin.leave(state.margin.position(site))
             state.status[site] = BOUND
-            state.gram.require(np.array([site]))
+            state.gram.require_one(site)
         elif not member:
             enter(state, site)
 

@@ -9,13 +9,14 @@ the two, always judging by slacks recomputed from the kernel rows.
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from expunge.errors import SolveError
 from expunge.solver.margin import MarginFactor, pivot_floor
 from expunge.solver.motion import apply_motion, move, slack_rates
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
 from expunge.tolerances import FEASIBILITY_SLIP, REFINED, SLACK_TOLERANCE
-from expunge.types import Vector
+from expunge.types import IndexArray, Vector
 
 __all__ = [
     "enter",
@@ -82,7 +83,7 @@ def enter(state: State, site: int) -> None:
 
     On exit the site is in the margin or at a bound; the box still holds.
     """
-    state.gram.require(np.array([site]))
+    state.gram.require_one(site)
     floor = float(pivot_floor(state.ceiling[site], SLACK_TOLERANCE))
     while True:
         column = state.gram.block(np.array([site]), state.margin.members)[0]
@@ -173,6 +174,15 @@ def _worst_violator(state: State) -> int:
     return site if wrong[site] > SLACK_TOLERANCE else -1
 
 
+@njit(cache=True, nogil=True)
+def _all_inside(alpha: Vector, ceiling: Vector, members: IndexArray, rounding: float) -> bool:
+    """Whether there are members and none is at a bound, or within rounding of one."""
+    for site in members:
+        if alpha[site] <= rounding or ceiling[site] - alpha[site] <= rounding:
+            return False
+    return bool(members.size > 0)
+
+
 def tidy(state: State) -> None:
     """Send members that are at a bound there, and give an empty margin its offset.
 
@@ -180,6 +190,8 @@ def tidy(state: State) -> None:
     to carry. It says nothing about the offset; where no other key is on the margin, it counts as zero.
     """
     members = state.margin.members
+    if _all_inside(state.alpha, state.ceiling, members, MASS_ROUNDING):
+        return
     alpha, ceiling = state.alpha[members], state.ceiling[members]
     low, high = alpha <= 0.0, alpha >= ceiling
     near_low, near_high = alpha <= MASS_ROUNDING, ceiling - alpha <= MASS_ROUNDING

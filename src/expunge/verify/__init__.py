@@ -1,6 +1,49 @@
 """Checks of single artifacts, offline and independent of what made them.
 
-Every ``verify_*`` returns None or raises a named :class:`~expunge.errors.VerificationError`. Nothing here imports
-the solver, the transaction, the memory or a store. One module an artifact; nothing is imported here, so that
-checking one does not load what another needs.
+Every ``verify_*`` returns None or raises a named :class:`~expunge.errors.VerificationError`; ``open_receipt`` is the
+one that returns what it has verified. Nothing here imports the solver, the transaction, the memory or a store, and
+nothing opens a connection. One module an artifact, loaded when its function is first used, so that checking a
+receipt does not load what a proof needs.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from expunge.verify.evidence import verify_evidence
+    from expunge.verify.log import verify_consistency, verify_inclusion, verify_log
+    from expunge.verify.proof import verify_proof
+    from expunge.verify.receipt import open_receipt, verify_receipt
+
+__all__ = [
+    "open_receipt",
+    "verify_consistency",
+    "verify_evidence",
+    "verify_inclusion",
+    "verify_log",
+    "verify_proof",
+    "verify_receipt",
+]
+
+_HOME = {
+    "open_receipt": "expunge.verify.receipt",
+    "verify_consistency": "expunge.verify.log",
+    "verify_evidence": "expunge.verify.evidence",
+    "verify_inclusion": "expunge.verify.log",
+    "verify_log": "expunge.verify.log",
+    "verify_proof": "expunge.verify.proof",
+    "verify_receipt": "expunge.verify.receipt",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        from importlib import import_module
+
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'expunge.verify' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
