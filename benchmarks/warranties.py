@@ -172,7 +172,11 @@ def draw_survival(rows: list[dict[str, Any]], path: Path) -> None:
     for panel, name in zip(panels, names, strict=True):
         for row in rows:
             if row["stream"] == name and not row["deletions"]:
-                label = "scalars" if row["sketch"] == 0 else f"{row['sketch']} numbers ({row['share_of_bytes']:.0%})"
+                label = (
+                    "scalars"
+                    if row["sketch"] == 0
+                    else f"{row['sketch']} number{'s' * (row['sketch'] > 1)} ({row['share_of_bytes']:.0%})"
+                )
                 panel.plot([0, *MARKS], [1.0, *row["kept"].values()], marker="o", markersize=3, label=label)
         panel.set_title(name, fontsize=8)
         panel.set_xlabel("admissions", fontsize=8)

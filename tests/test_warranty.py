@@ -64,7 +64,7 @@ def test_the_papers_example_end_to_end_with_an_archive() -> None:
 def test_an_admission_that_would_end_certificates_can_be_refused() -> None:
     for mode in ("forget", "archive"):
         memory = example()
-        memory.prune(mode)  # type: ignore[arg-type]
+        memory.prune(mode)
         before = memory.digest, memory.warranties()
         with pytest.raises(AdmissionRefused, match="would end 1 certificates") as refused:
             memory.admit([0.0, -10.0], 3.0, on_expiry="refuse")

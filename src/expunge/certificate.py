@@ -107,7 +107,8 @@ def _nearest(points: Matrix) -> float:
 
     if points.shape[0] < 2:
         return float("inf")
-    return float(cKDTree(points).query(points, k=2)[0][:, 1].min())
+    distances: Matrix = np.asarray(cKDTree(points).query(points, k=2)[0])
+    return float(distances[:, 1].min())
 
 
 def _readout_change(row: int, keys: Matrix, values: Matrix, coefficients: Vector, sigma: float) -> float:

@@ -125,7 +125,9 @@ class Ledger:
                 self.secrets |= {row, row.hex().encode()}
         for number in {*view.keys.ravel().tolist(), *view.values.ravel().tolist()} - {0.0, 1.0, -1.0}:
             raw = np.float64(number).tobytes()
-            self.secrets |= {raw, raw.hex().encode(), repr(number).encode(), number.hex().encode()}
+            self.secrets |= {raw, raw.hex().encode(), number.hex().encode()}
+            # Short decimals are part of other numbers.
+            self.secrets |= {repr(number).encode()} if len(repr(number)) >= 8 else set()
         for share in view.coefficients[view.coefficients > 0].tolist():
             self.secrets |= {share.hex().encode()} if share != view.state.cap else set()
 
@@ -223,7 +225,7 @@ def run_ward(ledger: Ledger) -> None:
         return memory.ids[int(rows[0])]
 
     def admit(key: Any, name: str) -> Receipt:
-        return memory.admit(key, [99.5, 101.25], id=name, subject="PATIENT-NEW", payload=f"TEXT OF {name}")
+        return memory.admit(key, [99.5172839, 101.2529384], id=name, subject="PATIENT-NEW", payload=f"TEXT OF {name}")
 
     journal.do("admitted", lambda: admit([3.0, 0.5, -2.0], "ENTRY-NEW"), compare=True, prove=True)
     journal.do("admitted-reserve", lambda: admit(memory.coefficients @ memory.keys, "ENTRY-INSIDE"))
@@ -268,7 +270,7 @@ def run_example(ledger: Ledger) -> None:
     """Example 1 of the paper: a certificate that expires, a restoration, an erasure applied again."""
     memory = Memory.fit(
         [[-1.0, 0.0], [1.0, 0.0], [0.0, 0.9]],
-        [1.5, 2.5, 9.5],
+        [1.5172839, 2.5293847, 9.5738291],
         sigma=5.0,
         cap=1.0,
         ids=["ENTRY-A", "ENTRY-B", "ENTRY-C"],
@@ -277,8 +279,8 @@ def run_example(ledger: Ledger) -> None:
     journal = Journal(ledger, memory, EXAMPLE, "example")
     far = [0.0, -10.0]
     journal.do("pruned-forget", lambda: memory.prune("forget"))
-    journal.do("refused-would-end", lambda: memory.admit(far, 3.5, id="ENTRY-D", on_expiry="refuse"))
-    journal.do("admitted-expiring", lambda: memory.admit(far, 3.5, id="ENTRY-D"), notice=True)
+    journal.do("refused-would-end", lambda: memory.admit(far, 3.5637281, id="ENTRY-D", on_expiry="refuse"))
+    journal.do("admitted-expiring", lambda: memory.admit(far, 3.5637281, id="ENTRY-D"), notice=True)
     backup = ledger.folder / "backup"
     memory.save(backup)
     journal.do("delete-forgotten", lambda: memory.delete("ENTRY-C"))

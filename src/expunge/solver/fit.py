@@ -78,11 +78,13 @@ def _rough_gram(keys: Matrix, sigma: float) -> Matrix:
     """κ of all pairs by one matrix product: fast in many dimensions, and too inexact for anything but a guess."""
     centred = (keys - keys.mean(axis=0)) / sigma
     norms = np.einsum("ij,ij->i", centred, centred)
-    block = centred @ centred.T
+    block: Matrix = centred @ centred.T
     block *= 2.0
     block -= norms[:, None]
     block -= norms
-    return np.exp(np.clip(block, -700.0, 0.0, out=block), out=block)
+    np.clip(block, -700.0, 0.0, out=block)
+    np.exp(block, out=block)
+    return block
 
 
 def _adopt(state: State, guess: Vector) -> None:

@@ -1,0 +1,108 @@
+"""Who a store is: its UUID, the origin of its ledger, the key that signs, the secret behind its subject tags."""
+
+from __future__ import annotations
+
+import os
+import secrets as randomness
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import Connection, insert, select
+
+from expunge.attest import Clock, utc_now
+from expunge.errors import InputError, StoreError
+from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
+from expunge.ledger.envelope import sign_statement
+from expunge.ledger.errors import SigningKeyMissing
+from expunge.ledger.merkle import Frontier
+from expunge.ledger.note import NoteKey, SignedNote
+from expunge.ledger.signing import SigningKey, load_signing_key, save_signing_key
+from expunge.ledger.statement import Statement
+from expunge.store.schema import ledger, store
+
+__all__ = ["Identity", "KeySource", "establish", "recognise"]
+
+KeySource = SigningKey | str | os.PathLike[str] | None
+
+
+@dataclass(frozen=True)
+class Identity:
+    """One store."""
+
+    uuid: str
+    origin: str
+    signing_key: SigningKey
+    secret: bytes = field(repr=False)
+    clock: Clock = utc_now
+
+    @property
+    def log_key(self) -> NoteKey:
+        """The public key under which its checkpoints verify."""
+        return NoteKey(self.origin, self.signing_key.public)
+
+    def sign(self, statement: Statement) -> bytes:
+        """The signed envelope of a statement."""
+        return sign_statement(statement, self.signing_key).to_bytes()
+
+    def sign_head(self, frontier: Frontier) -> SignedNote:
+        """The signed head of the ledger."""
+        return sign_checkpoint(Checkpoint(self.origin, frontier.size, frontier.root), self.signing_key)
+
+
+def establish(connection: Connection, key: KeySource, beside: Path | None, origin: str | None, clock: Clock) -> Identity:
+    """Give a new store its identity; a key file that is not there is made."""
+    name = str(uuid.uuid4())
+    signing_key = _load(_source(key, beside), create=True)
+    identity = Identity(name, origin or f"expunge/{name}", signing_key, randomness.token_bytes(32), clock)
+    identity.log_key  # noqa: B018 — an origin that cannot name a key is refused now
+    connection.execute(
+        insert(store),
+        {
+            "number": 1,
+            "uuid": identity.uuid,
+            "origin": identity.origin,
+            "public_key": signing_key.public.raw,
+            "secret": identity.secret,
+        },
+    )
+    connection.execute(insert(ledger), {"number": 1, "frontier": Frontier().to_bytes(), "next_number": 1})
+    return identity
+
+
+def recognise(
+    connection: Connection, key: KeySource, beside: Path | None, origin: str | None, clock: Clock
+) -> Identity | None:
+    """The identity of a store that exists; None when it has none yet."""
+    row = connection.execute(select(store)).first()
+    if row is None:
+        return None
+    signing_key = _load(_source(key, beside), create=False)
+    if signing_key.public.raw != bytes(row.public_key):
+        raise StoreError("this is not the key that signs the ledger of this store; open it with the key it was made with")
+    if origin is not None and origin != row.origin:
+        raise StoreError(f"the ledger of this store has the origin {row.origin!r}, not {origin!r}")
+    return Identity(row.uuid, row.origin, signing_key, bytes(row.secret), clock)
+
+
+def _source(key: KeySource, beside: Path | None) -> SigningKey | Path:
+    if isinstance(key, SigningKey):
+        return key
+    if key is not None:
+        return Path(key)
+    if beside is None:
+        raise InputError("a PostgreSQL store needs signing_key=: a path to a key file, or a SigningKey")
+    return beside
+
+
+def _load(source: SigningKey | Path, *, create: bool) -> SigningKey:
+    if isinstance(source, SigningKey):
+        return source
+    try:
+        return load_signing_key(source)
+    except SigningKeyMissing:
+        if not create:
+            raise
+    made = SigningKey.generate()
+    save_signing_key(made, source)
+    return made

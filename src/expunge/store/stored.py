@@ -1,0 +1,668 @@
+"""A memory in a store: the verbs of `Memory`, each edit durable, signed and exclusive.
+
+An edit takes the memory's lock in the database, makes sure that the version in hand is the stored one, and lets the memory
+prepare the next. The memory's journal then writes rows, ledger leaf and erasure in one transaction; only after its commit
+does the new version count here. Readers use the version in hand, replaced when the stored edit number has moved on; they
+never wait for a writer.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import Connection, select
+
+from expunge.attest import attest, attest_expiry, commitment_of
+from expunge.check import StateCheck
+from expunge.entries import check_subject, decode_payload, encode_payload, listed
+from expunge.errors import AdmissionRefused, DeletionRefused, ExpungeError, InputError, Refused, StoreError
+from expunge.ledger.predicate import Action, Refusal
+from expunge.memory import Hit, Memory
+from expunge.problem import as_point
+from expunge.receipt import Receipt
+from expunge.store.database import Database
+from expunge.store.errors import Busy, Conflict
+from expunge.store.holds import Hold, holds_of, matching
+from expunge.store.identity import Identity
+from expunge.store.image import Facts, Image, Numbering, load_image
+from expunge.store.journal import Pen, erased_content
+from expunge.store.log import Head, leaf_at
+from expunge.store.points import reach
+from expunge.store.preview import Preview, deletable, preview_of
+from expunge.store.receipts import SignedReceipt, read_receipt, read_refusal, write_receipt, write_refusal
+from expunge.store.requests import Request
+from expunge.store.schema import states
+from expunge.types import Matrix, Vector
+from expunge.view import View
+from expunge.warranty import Mode, Warranty
+
+if TYPE_CHECKING:
+    from expunge.bounds import Bounds
+    from expunge.certificate import Certificate
+    from expunge.partition import Partition
+    from expunge.proof import Proof
+    from expunge.solution import Solution
+
+__all__ = ["StoredMemory"]
+
+_Act = Callable[[Memory], Receipt]
+
+
+class _Held(ExpungeError):
+    """Raised in a journal, before anything is written: a hold forbids this erasure."""
+
+    def __init__(self, held: dict[str, Hold]) -> None:
+        super().__init__("held")
+        self.held = held
+
+
+class _Enough(ExpungeError):
+    """Raised in the journal of a dry run, which has seen what it wanted."""
+
+
+class StoredMemory:
+    """One memory of a store. Get it from `Store.create` or ``store[name]``."""
+
+    def __init__(self, database: Database, identity: Identity, number: int, uuid: str, name: str) -> None:
+        self._database = database
+        self._identity = identity
+        self._number = number
+        self.uuid = uuid
+        self.name = name
+        self._image: Image | None = None
+        self._editing = False
+        self._turn = threading.Lock()  # one edit at a time in this process
+        self._swap = threading.Lock()  # replacing the version in hand
+        self._head = select(states.c.edit, states.c.digest).where(states.c.memory == number)
+
+    def __len__(self) -> int:
+        return len(self._current())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._current()
+
+    def __repr__(self) -> str:
+        return f"<StoredMemory {self.name!r}: {self._current()!r}>"
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids in row order."""
+        return self._current().ids
+
+    @property
+    def subjects(self) -> tuple[str | None, ...]:
+        """Subjects in row order."""
+        return self._current().subjects
+
+    @property
+    def keys(self) -> Matrix:
+        """Keys in row order, (n, d) float64, read-only."""
+        return self._current().keys
+
+    @property
+    def values(self) -> Matrix:
+        """Values in row order, (n, dv) float64, read-only."""
+        return self._current().values
+
+    @property
+    def coefficients(self) -> Vector:
+        """Coefficients α in row order, (n,) float64, read-only."""
+        return self._current().coefficients
+
+    @property
+    def offset(self) -> float:
+        """Offset ρ."""
+        return self._current().offset
+
+    @property
+    def cap(self) -> float:
+        """Cap C."""
+        return self._current().cap
+
+    @property
+    def sigma(self) -> float:
+        """Kernel width σ."""
+        return self._current().sigma
+
+    @property
+    def nu(self) -> float | None:
+        """What the cap was derived from, where it was not given itself."""
+        return self._current().nu
+
+    @property
+    def initial_size(self) -> int:
+        """Number of entries that the cap was set for."""
+        return self._current().initial_size
+
+    @property
+    def dimension(self) -> int:
+        """Coordinates of a key."""
+        return self._current().dimension
+
+    @property
+    def partition(self) -> Partition:
+        """Rows on the margin, at the bound and in reserve."""
+        return self._current().partition
+
+    @property
+    def inverse(self) -> Matrix:
+        """Inverse of the margin system."""
+        return self._current().inverse
+
+    @property
+    def deletable(self) -> int:
+        """How many more entries can be deleted at this cap."""
+        return self._current().deletable
+
+    @property
+    def digest(self) -> str:
+        """Digest of the current state, as receipts name it; what `expected` is compared with."""
+        return self._current().digest
+
+    @property
+    def edit(self) -> int:
+        """How many edits led to the current state."""
+        return self._current()._view.edit
+
+    @property
+    def solution(self) -> Solution:
+        """Coefficients and offset with the problem that they solve."""
+        return self._current().solution
+
+    @property
+    def view(self) -> View:
+        """The current version, for evidence: what a verifier recomputes numbers from."""
+        return self._current()._view
+
+    def payload(self, name: str) -> Any:
+        """Payload of an entry."""
+        return self._current().payload(name)
+
+    def read(self, queries: npt.ArrayLike, *, projection: float | None = None) -> Matrix:
+        """Normalized readout at queries (m, d) or (d,) → (m, dv)."""
+        return self._current().read(queries, projection=projection)
+
+    def score(self, points: npt.ArrayLike) -> Vector:
+        """Gate score at points (m, d) or (d,) → (m,)."""
+        return self._current().score(points)
+
+    def search(self, query: npt.ArrayLike, k: int = 5) -> list[Hit]:
+        """Entries that carry the readout at a query, largest share first."""
+        return self._current().search(query, k)
+
+    def check(self) -> StateCheck:
+        """Mass, box and stationarity errors, recomputed from the keys themselves."""
+        return self._current().check()
+
+    def prove(self) -> Proof:
+        """Prove the partition in ball arithmetic."""
+        return self._current().prove()
+
+    def bounds(self) -> Bounds:
+        """Rigorous upper bounds on the errors of this state."""
+        return self._current().bounds()
+
+    def certificate(self, name: str) -> Certificate:
+        """What removing an entry now would be."""
+        return self._current().certificate(name)
+
+    def warranties(self) -> list[Warranty]:
+        """Where each pruned entry stands."""
+        return self._current().warranties()
+
+    def refit(self) -> Memory:
+        """Fresh memory, not stored, with the same entries and cap."""
+        return self._current().refit()
+
+    def save(self, path: str | Path) -> None:
+        """Write the current version to one file, content and all."""
+        self._current().save(path)
+
+    def admit(
+        self,
+        key: npt.ArrayLike,
+        value: npt.ArrayLike,
+        *,
+        id: str | None = None,  # noqa: A002 — the public word
+        subject: str | None = None,
+        payload: Any = None,
+        on_expiry: Literal["report", "refuse"] = "report",
+        expected: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SignedReceipt:
+        """Add one entry. See `Memory.admit`; `expected` and `idempotency_key` as for `delete`."""
+        request = Request.of(
+            self.uuid, idempotency_key, verb="admit", id=id, subject=check_subject(subject), on_expiry=on_expiry
+        )
+
+        def act(memory: Memory) -> Receipt:
+            return memory.admit(key, value, id=id, subject=subject, payload=payload, on_expiry=on_expiry)
+
+        def same(memory: Memory, name: str) -> bool:
+            """Whether the entry that was admitted under the key, as far as it still exists, is the one given now."""
+            view = memory._view
+            point = as_point(key, "key", memory.dimension)
+            content = as_point(value, "value", view.entries.values.shape[1])
+            slot, kept = view.slot(name), view.warranties.archive.get(name)
+            if slot is not None:
+                found = (view.state.gram.keys[view.entries.site[slot]], view.entries.values[slot])
+                extra = view.entries.payloads[slot]
+            elif kept is not None:
+                found, extra = (kept.key, kept.value), kept.payload
+            else:
+                return True
+            alike = all(np.array_equal(one, other) for one, other in zip(found, (point, content), strict=True))
+            return alike and extra == encode_payload(payload)
+
+        return self._edit(act, "admission", request, expected, same=same)
+
+    @overload
+    def delete(
+        self,
+        ids: str | Iterable[str] | None = None,
+        *,
+        subject: str | None = None,
+        dry_run: Literal[False] = False,
+        expected: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SignedReceipt: ...
+
+    @overload
+    def delete(
+        self,
+        ids: str | Iterable[str] | None = None,
+        *,
+        subject: str | None = None,
+        dry_run: Literal[True],
+        expected: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Preview: ...
+
+    @overload
+    def delete(
+        self,
+        ids: str | Iterable[str] | None = None,
+        *,
+        subject: str | None = None,
+        dry_run: bool,
+        expected: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SignedReceipt | Preview: ...
+
+    def delete(
+        self,
+        ids: str | Iterable[str] | None = None,
+        *,
+        subject: str | None = None,
+        dry_run: bool = False,
+        expected: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SignedReceipt | Preview:
+        """Remove entries by id, by several ids, or by subject, in one transaction. See `Memory.delete`.
+
+        ``dry_run`` tells what would happen and writes nothing. ``expected`` is the digest of the state that the caller
+        has seen; if it is no longer the stored one, Conflict is raised. A request repeated under its ``idempotency_key``
+        gets the first answer again, receipt or refusal, and is not applied twice.
+        """
+        names = ids if ids is None or isinstance(ids, str) else listed(ids, "ids")
+
+        def act(memory: Memory) -> Receipt:
+            return memory.delete(names, subject=subject)
+
+        if dry_run:
+            return self._preview(act, expected)
+        asked = names if names is None else sorted([names] if isinstance(names, str) else map(str, names))
+        request = Request.of(self.uuid, idempotency_key, verb="delete", ids=asked, subject=subject)
+        return self._edit(act, "deletion", request, expected)
+
+    @overload
+    def prune(
+        self,
+        mode: Mode = "archive",
+        *,
+        sketch: int = 0,
+        dry_run: Literal[False] = False,
+        expected: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SignedReceipt: ...
+
+    @overload
+    def prune(
+        self,
+        mode: Mode = "archive",
+        *,
+        sketch: int = 0,
+        dry_run: Literal[True],
+        expected: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Preview: ...
+
+    @overload
+    def prune(
+        self,
+        mode: Mode = "archive",
+        *,
+        sketch: int = 0,
+        dry_run: bool,
+        expected: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SignedReceipt | Preview: ...
+
+    def prune(
+        self,
+        mode: Mode = "archive",
+        *,
+        sketch: int = 0,
+        dry_run: bool = False,
+        expected: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SignedReceipt | Preview:
+        """Drop every entry whose weight is proved zero, under warranty. See `Memory.prune`."""
+
+        def act(memory: Memory) -> Receipt:
+            return memory.prune(mode, sketch=sketch)
+
+        if dry_run:
+            return self._preview(act, expected)
+        request = Request.of(self.uuid, idempotency_key, verb="prune", mode=mode, sketch=sketch)
+        return self._edit(act, "pruning", request, expected)
+
+    def rebuild(
+        self,
+        *,
+        nu: float | None = None,
+        cap: float | None = None,
+        expected: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SignedReceipt:
+        """Solve afresh at a new cap, archived entries included. See `Memory.rebuild`."""
+
+        def act(memory: Memory) -> Receipt:
+            return memory.rebuild(nu=nu, cap=cap)
+
+        request = Request.of(self.uuid, idempotency_key, verb="rebuild", nu=nu, cap=cap)
+        return self._edit(act, "rebuild", request, expected, new_nu=nu)
+
+    def _edit(
+        self,
+        act: _Act,
+        action: Action,
+        request: Request | None,
+        expected: str | None,
+        *,
+        same: Callable[[Memory, str], bool] | None = None,
+        new_nu: float | None = None,
+    ) -> SignedReceipt:
+        """One edit: lock, agree on the version, prepare, write, commit, publish."""
+        started = time.perf_counter()
+        with self._writing() as (connection, image):
+            memory = image.memory
+            if request is not None:
+                answer = request.answered(connection)
+                if answer is not None:
+                    return self._again(connection, memory, answer, same)
+            _check_expected(expected, memory)
+            scribe = _Scribe(self, connection, image, action, request, new_nu)
+            memory.journal = scribe.write
+            try:
+                receipt = act(memory)
+            except _Held as problem:
+                raise scribe.refuse(problem.held, started) from None
+            except Refused as problem:
+                if scribe.signed is not None:
+                    problem.receipt = scribe.signed
+                raise
+            finally:
+                memory.journal = _outside
+                if scribe.numbering is not None:
+                    current = memory._view.digest == scribe.digest and memory._view.edit == scribe.edit
+                    self._image = Image(memory, scribe.numbering) if current else None
+            reach("published")
+            if scribe.signed is None:
+                raise StoreError(f"the edit of {self.name!r} left no receipt: {receipt!r}")
+            return scribe.signed
+
+    def _again(
+        self,
+        connection: Connection,
+        memory: Memory,
+        answer: dict[str, Any],
+        same: Callable[[Memory, str], bool] | None,
+    ) -> SignedReceipt:
+        """Answer a repeated request."""
+        receipt = read_receipt(answer["receipt"], leaf_at(connection, answer["receipt"]["index"]).envelope)
+        if answer["refusal"] is not None:
+            raise read_refusal(answer["refusal"], receipt)
+        if same is not None:
+            name = receipt.applied[0]
+            digest = commitment_of(memory._view, name)
+            if digest is not None and digest.hex() == answer["commitment"] and not same(memory, name):
+                raise Conflict("this idempotency key was used to admit another entry; nothing was done")
+        return receipt
+
+    def _preview(self, act: _Act, expected: str | None) -> Preview:
+        """Prepare an edit, look at it, and throw it away."""
+        with self._mine():
+            memory = self._current()
+            _check_expected(expected, memory)
+            with self._database.reading() as connection:
+                holds = holds_of(connection, self._number)
+            seen: list[Preview] = []
+
+            def look(before: View, after: View, receipt: Receipt) -> None:
+                if receipt.outcome == "refused":
+                    return
+                held = matching(holds, before, erased_content(before, after))
+                seen.append(
+                    _refused(before, _hold_reason(held)) if held else preview_of(before, after, receipt)
+                )
+                raise _Enough
+
+            counted = memory.outcomes.copy()
+            memory.journal = look
+            try:
+                act(memory)
+            except _Enough:
+                return seen[0]
+            except (AdmissionRefused, DeletionRefused) as problem:
+                return _refused(memory._view, problem.reason)
+            finally:
+                memory.journal = _outside
+                memory.outcomes = counted
+            raise StoreError("the dry run came to no end")
+
+    @contextmanager
+    def _mine(self) -> Iterator[None]:
+        """Be the only thread of this process that edits this memory."""
+        if not self._turn.acquire(timeout=self._database.timeout):
+            raise Busy(f"another thread has been editing {self.name!r} for {self._database.timeout:g} s; try again")
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[Connection, Image]]:
+        """Hold the memory's lock, with the stored version in hand."""
+        with self._mine(), self._database.writing(self.uuid) as connection:
+            reach("locked")
+            with self._swap:
+                row = connection.execute(self._head).first()
+                image = self._image
+                if image is None or row is None or not _is_current(image, row):
+                    image = self._image = self._fresh(connection, gone=row is None)
+                self._editing = True
+            reach("loaded")
+            try:
+                yield connection, image
+            finally:
+                self._editing = False
+
+    def _current(self) -> Memory:
+        """The version in hand, brought up to date; an edit of this process that is under way is not waited for."""
+        image = self._image
+        if image is not None and self._editing:
+            return image.memory
+        row = self._database.glance(self._head)
+        if image is not None and row is not None and _is_current(image, row):
+            return image.memory
+        with self._swap:
+            image = self._image
+            if image is None or not self._editing:
+                with self._database.reading() as connection:
+                    row = connection.execute(self._head).first()
+                    if image is None or row is None or not _is_current(image, row):
+                        image = self._image = self._fresh(connection, gone=row is None)
+            return image.memory
+
+    def _fresh(self, connection: Connection, *, gone: bool) -> Image:
+        if gone:
+            raise StoreError(f"the memory {self.name!r} was dropped")
+        image = load_image(connection, self._number)
+        image.memory.journal = _outside
+        return image
+
+
+class _Scribe:
+    """The journal of one edit: writes it, commits it, and remembers what it wrote."""
+
+    def __init__(
+        self,
+        stored: StoredMemory,
+        connection: Connection,
+        image: Image,
+        action: Action,
+        request: Request | None,
+        new_nu: float | None,
+    ) -> None:
+        self._stored = stored
+        self._connection = connection
+        self._image = image
+        self._action = action
+        self._request = request
+        self._new_nu = new_nu
+        self.signed: SignedReceipt | None = None
+        self.numbering: Numbering | None = None
+        self.digest = ""
+        self.edit = -1
+
+    def write(self, before: View, after: View, receipt: Receipt) -> None:
+        """State, leaf and erasure, in one transaction."""
+        reach("solved")
+        erased = erased_content(before, after) if after is not before else []
+        if erased:
+            held = matching(holds_of(self._connection, self._stored._number), before, erased)
+            if held:
+                raise _Held(held)
+        self._write(before, after, receipt, None, None)
+
+    def refuse(self, held: dict[str, Hold], started: float) -> Refused:
+        """Write the refusal of an erasure that a hold forbids; return what to raise."""
+        view = self._image.memory._view
+        receipt = Receipt(
+            outcome="refused",
+            applied=(),
+            check=view.check,
+            attempts=(),
+            covers=f"nothing: the {self._action} was refused",
+            state_before=view.digest,
+            state_after=view.digest,
+            seconds=time.perf_counter() - started,
+            details={"held": sorted(held)},
+        )
+        self._image.memory.outcomes["refused"] += 1
+        refusal = Refusal("legal_hold", float(len(held)), 0.0)
+        problem = DeletionRefused(_hold_reason(held), receipt=receipt, measured=float(len(held)), allowed=0.0)
+        self._write(view, view, receipt, refusal, problem)
+        if self.signed is not None:
+            problem.receipt = self.signed
+        return problem
+
+    def _write(
+        self, before: View, after: View, receipt: Receipt, refusal: Refusal | None, problem: Refused | None
+    ) -> None:
+        stored, connection, memory = self._stored, self._connection, self._image.memory
+        identity, numbering = stored._identity, self._image.numbering
+        facts = Facts.of(memory)
+        if receipt.outcome == "rebuilt":
+            facts = Facts(after.size, self._new_nu, facts.next_id)
+        head = Head(connection)
+        pen = Pen(stored._database, connection, head, identity.secret, stored._number)
+        if after is not before:
+            numbering = pen.edit(numbering, before, after, facts)
+        told = {
+            "memory": stored.uuid,
+            "edit": after.edit,
+            "clock": identity.clock,
+            "initial_size": facts.initial_size,
+            "forgotten": self._image.numbering.forgotten | numbering.forgotten,
+        }
+        envelope = identity.sign(
+            attest(receipt, before, after, action=self._action, refusal=refusal, **told)  # type: ignore[arg-type]
+        )
+        reach("signed")
+        leaf = head.append(envelope, receipt.outcome, stored.uuid, after.edit)
+        if receipt.details.get("expired"):
+            notice = attest_expiry(receipt, before, after, **told)  # type: ignore[arg-type]
+            head.append(identity.sign(notice), "expired", stored.uuid, after.edit)
+        head.write()
+        reach("logged")
+        signed = SignedReceipt.of(
+            receipt, index=leaf.index, memory=stored.uuid, edit=after.edit, envelope=envelope
+        )
+        if self._request is not None:
+            self._note(signed, after, problem)
+        reach("noted")
+        connection.commit()
+        reach("committed")
+        self.signed, self.numbering, self.digest, self.edit = signed, numbering, after.digest, after.edit
+        if pen.erased:
+            stored._database.settle(connection)
+            reach("settled")
+
+    def _note(self, signed: SignedReceipt, after: View, problem: Refused | None) -> None:
+        """Remember the answer under the request's key, in the same transaction."""
+        if self._request is None:
+            return
+        refusal = None
+        if signed.outcome == "refused":
+            refusal = write_refusal(problem if problem is not None else _refusal_of(signed, self._action))
+        admitted = commitment_of(after, signed.applied[0]) if self._action == "admission" and signed.applied else None
+        answer = {
+            "receipt": write_receipt(signed),
+            "refusal": refusal,
+            "commitment": None if admitted is None else admitted.hex(),
+        }
+        self._request.note(self._connection, answer)
+
+
+def _outside(before: View, after: View, receipt: Receipt) -> None:
+    """The journal of a stored memory between its edits."""
+    raise StoreError("edit a stored memory through its store")
+
+
+def _is_current(image: Image, row: Any) -> bool:
+    view = image.memory._view
+    return bool(view.edit == row.edit and bytes.fromhex(view.digest) == bytes(row.digest))
+
+
+def _check_expected(expected: str | None, memory: Memory) -> None:
+    if expected is not None and expected != memory.digest:
+        raise Conflict(f"the stored state is {memory.digest}, not {expected}: somebody edited it; nothing was done")
+
+
+def _hold_reason(held: dict[str, Hold]) -> str:
+    name, hold = next(iter(held.items()))
+    more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+    return f"{name!r}{more} must be kept: hold {hold.number}, {hold.reason}"
+
+
+def _refused(view: View, reason: str) -> Preview:
+    return Preview("refused", (), view.size, deletable(view), reason=reason)

@@ -1,0 +1,411 @@
+"""Receipts of every outcome: exact bytes, nothing of the entries, and a name for each way to alter one."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from expunge.errors import InputError, VerificationError
+from expunge.ledger.canonical import dump_canonical
+from expunge.ledger.errors import (
+    EnvelopeSignatureInvalid,
+    EnvelopeSignerUnknown,
+    EnvelopeThresholdMissed,
+    ReceiptActionInvalid,
+    ReceiptActionMismatch,
+    ReceiptAttemptsInvalid,
+    ReceiptAttemptsMismatch,
+    ReceiptCheckFailed,
+    ReceiptCheckInvalid,
+    ReceiptCommitmentsInvalid,
+    ReceiptCoverageInvalid,
+    ReceiptEditInvalid,
+    ReceiptEntriesInvalid,
+    ReceiptEntriesMismatch,
+    ReceiptFieldMissing,
+    ReceiptFieldUnknown,
+    ReceiptMemoryInvalid,
+    ReceiptOutcomeInvalid,
+    ReceiptProblemInvalid,
+    ReceiptPruningInvalid,
+    ReceiptPruningMismatch,
+    ReceiptReferenceInvalid,
+    ReceiptRefusalInvalid,
+    ReceiptRefusalMismatch,
+    ReceiptSecondsInvalid,
+    ReceiptSolverInvalid,
+    ReceiptStateInvalid,
+    ReceiptStateMismatch,
+    ReceiptSubjectMismatch,
+    ReceiptTimeInvalid,
+    ReceiptTolerancesInvalid,
+    StatementPredicateTypeMismatch,
+)
+from expunge.ledger.envelope import parse_envelope, sign_statement
+from expunge.ledger.predicate import PREDICATE_TYPE, at_most, parse_predicate
+from expunge.ledger.statement import Statement, parse_statement
+from expunge.tolerances import PUBLISHED
+from expunge.verify import open_receipt, verify_receipt
+
+from .alter import DROP, Path, document, forge, leaves, objects, put, spelled, unsigned
+from .cases import SIGNER, STRANGER, TRUSTED, case, ledger
+
+NAMES = list(ledger().cases)
+# Between them they have every part that a receipt can have.
+RICH = ("ward-admitted", "ward-refused-no-state", "ward-refused-too-few", "ward-pruned-archive", "archive-admitted-1")
+OTHER = "ab" * 32
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bytes_to_object_to_identical_bytes(name: str) -> None:
+    made = case(name)
+    verify_receipt(made.envelope, TRUSTED)
+    opened = open_receipt(made.envelope, TRUSTED)
+    assert opened == made.predicate
+    envelope = parse_envelope(made.envelope)
+    assert envelope.to_bytes() == made.envelope
+    assert parse_statement(envelope.payload).to_bytes() == envelope.payload
+    assert opened.to_statement().to_bytes() == envelope.payload
+    assert sign_statement(opened.to_statement(), SIGNER).to_bytes() == made.envelope
+
+
+def test_there_is_a_receipt_of_every_outcome_action_and_reason() -> None:
+    from typing import get_args
+
+    from expunge.ledger.predicate import Action, Outcome, Reason
+
+    receipts = [made.predicate for made in ledger().cases.values()]
+    assert {receipt.outcome for receipt in receipts} == set(get_args(Outcome))
+    assert {receipt.action for receipt in receipts} == set(get_args(Action))
+    reasons = {receipt.refusal.reason for receipt in receipts if receipt.refusal}
+    # The last one is a store's to give, like the legal hold, and needs no other test than that.
+    assert reasons == set(get_args(Reason)) - {"state_conflict"}
+    for part in ("expired", "renewed", "reactivated"):
+        assert any(getattr(receipt, part).commitments for receipt in receipts), part
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_receipt_holds_anything_of_an_entry(name: str) -> None:
+    """Ids, subjects, payloads, vectors, salts, blinds and coefficients, as bytes, hex and decimal."""
+    envelope = case(name).envelope
+    secrets = ledger().secrets
+    assert len(secrets) > 1000
+    texts = (envelope, parse_envelope(envelope).payload, base64.b64decode(json.loads(envelope)["payload"]))
+    for secret in secrets:
+        assert len(secret) >= 3
+        assert not any(secret in text for text in texts), secret
+
+
+def test_the_error_of_a_failed_path_is_its_class_alone() -> None:
+    attempts = case("ward-refused-no-state").predicate.attempts
+    assert [(attempt.path, attempt.error) for attempt in attempts] == [
+        (path, "RuntimeError") for path in ("path", "cold", "daqp", "proxqp")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "stated"),
+    [
+        (0.0, 2.0**-40),
+        (1e-16, 2.0**-40),
+        (2.0**-40, 2.0**-40),
+        (1.001 * 2.0**-40, 2.0**-39),
+        (0.4e-9, 2.0**-31),
+        (0.99e-9, PUBLISHED),
+        (1.01e-9, 2.0**-29),
+        (0.3, 0.5),
+        (0.5, 0.5),
+        (3.0, 4.0),
+        (math.inf, math.inf),
+        (math.nan, math.inf),
+    ],
+)
+def test_residuals_are_rounded_up(error: float, stated: float) -> None:
+    assert at_most(error) == stated == at_most(stated)
+
+
+def test_the_wrong_signer() -> None:
+    made = case("ward-decrement")
+    stranger = forge(made, document(made), key=STRANGER)
+    with pytest.raises(EnvelopeSignerUnknown):
+        verify_receipt(stranger, TRUSTED)
+    with pytest.raises(EnvelopeThresholdMissed):
+        verify_receipt(made.envelope, [*TRUSTED, STRANGER.public], threshold=2)
+
+
+def test_another_predicate_type() -> None:
+    made = case("ward-decrement")
+    other = Statement(made.statement.subjects, "urn:expunge:receipt:v2", made.statement.predicate)
+    with pytest.raises(StatementPredicateTypeMismatch):
+        verify_receipt(sign_statement(other, SIGNER).to_bytes(), TRUSTED)
+    with pytest.raises(StatementPredicateTypeMismatch):
+        parse_predicate(other)
+
+
+# Field, and the error for a value that it cannot have. List indices are left out.
+MALFORMED: dict[str, type[VerificationError]] = {
+    "action": ReceiptActionInvalid,
+    "applied": ReceiptCommitmentsInvalid,
+    "applied.commitments": ReceiptCommitmentsInvalid,
+    "applied.commitments.[]": ReceiptCommitmentsInvalid,
+    "applied.count": ReceiptCommitmentsInvalid,
+    "attempts": ReceiptAttemptsInvalid,
+    "attempts.[]": ReceiptAttemptsInvalid,
+    "attempts.[].check": ReceiptAttemptsInvalid,
+    "attempts.[].check.box": ReceiptAttemptsInvalid,
+    "attempts.[].check.mass": ReceiptAttemptsInvalid,
+    "attempts.[].check.stationarity": ReceiptAttemptsInvalid,
+    "attempts.[].error": ReceiptAttemptsInvalid,
+    "attempts.[].path": ReceiptAttemptsInvalid,
+    "attempts.[].seconds": ReceiptAttemptsInvalid,
+    "check": ReceiptCheckInvalid,
+    "check.box": ReceiptCheckInvalid,
+    "check.mass": ReceiptCheckInvalid,
+    "check.stationarity": ReceiptCheckInvalid,
+    "covers": ReceiptCoverageInvalid,
+    "does_not_cover": ReceiptCoverageInvalid,
+    "does_not_cover.[]": ReceiptCoverageInvalid,
+    "edit": ReceiptEditInvalid,
+    "entries": ReceiptEntriesInvalid,
+    "entries.after": ReceiptEntriesInvalid,
+    "entries.after.live": ReceiptEntriesInvalid,
+    "entries.after.pruned": ReceiptEntriesInvalid,
+    "entries.before": ReceiptEntriesInvalid,
+    "entries.before.live": ReceiptEntriesInvalid,
+    "entries.before.pruned": ReceiptEntriesInvalid,
+    "memory": ReceiptMemoryInvalid,
+    "outcome": ReceiptOutcomeInvalid,
+    "problem": ReceiptProblemInvalid,
+    "problem.cap": ReceiptProblemInvalid,
+    "problem.dimension": ReceiptProblemInvalid,
+    "problem.initial_entries": ReceiptProblemInvalid,
+    "problem.sigma": ReceiptProblemInvalid,
+    "pruning": ReceiptPruningInvalid,
+    "pruning.mode": ReceiptPruningInvalid,
+    "pruning.unproved": ReceiptPruningInvalid,
+    "reference": ReceiptReferenceInvalid,
+    "reference.backend": ReceiptReferenceInvalid,
+    "reference.denominator": ReceiptReferenceInvalid,
+    "reference.probes": ReceiptReferenceInvalid,
+    "reference.readout_difference": ReceiptReferenceInvalid,
+    "reference.residual": ReceiptReferenceInvalid,
+    "refusal": ReceiptRefusalInvalid,
+    "refusal.allowed": ReceiptRefusalInvalid,
+    "refusal.measured": ReceiptRefusalInvalid,
+    "refusal.reason": ReceiptRefusalInvalid,
+    "seconds": ReceiptSecondsInvalid,
+    "solver": ReceiptSolverInvalid,
+    "solver.name": ReceiptSolverInvalid,
+    "solver.version": ReceiptSolverInvalid,
+    "state": ReceiptStateInvalid,
+    "state.after": ReceiptStateInvalid,
+    "state.before": ReceiptStateInvalid,
+    "time": ReceiptTimeInvalid,
+    "tolerances": ReceiptTolerancesInvalid,
+    "tolerances.acceptance": ReceiptTolerancesInvalid,
+    "tolerances.partition": ReceiptTolerancesInvalid,
+    "tolerances.published": ReceiptTolerancesInvalid,
+    "warranties": ReceiptCommitmentsInvalid,
+    **{
+        f"warranties.{part}{field}": ReceiptCommitmentsInvalid
+        for part in ("expired", "renewed", "reactivated")
+        for field in ("", ".commitments", ".commitments.[]", ".count")
+    },
+}
+# Where null says something else, and what it then leads to.
+NULLABLE = {"pruning", "reference", "refusal", "refusal.allowed", "refusal.measured", "problem.initial_entries"}
+NULLABLE |= {"attempts.[].check", "attempts.[].error", "state.before"}
+WRONG: tuple[Any, ...] = (None, True, -1, "\n", [1], [[]], {})
+OBJECTS = {"applied", "attempts.[]", "attempts.[].check", "check", "entries", "entries.after", "entries.before", "problem"}
+OBJECTS |= {"pruning", "reference", "refusal", "solver", "state", "tolerances", "warranties"}
+OBJECTS |= {f"warranties.{part}" for part in ("expired", "renewed", "reactivated")}
+# Long lists are alike.
+FEW = 2
+
+
+def every_place() -> Iterator[tuple[str, Path]]:
+    for name in RICH:
+        whole = document(case(name))
+        for path in {*(path for path, _ in leaves(whole)), *objects(whole)} - {()}:
+            if all(key < FEW for key in path if isinstance(key, int)):
+                yield name, path
+
+
+def test_the_table_knows_every_field() -> None:
+    assert {spelled(path) for _, path in every_place()} | {"attempts", "applied.commitments", "does_not_cover"} | {
+        f"warranties.{part}.commitments{end}" for part in ("expired", "renewed", "reactivated") for end in ("", ".[]")
+    } == set(MALFORMED)
+
+
+@pytest.mark.parametrize(("name", "path"), [pytest.param(n, p, id=f"{n}-{spelled(p)}") for n, p in every_place()])
+def test_a_malformed_value_has_its_name_even_if_signed(name: str, path: Path) -> None:
+    made, field = case(name), spelled(path)
+    for wrong in WRONG:
+        if wrong is None and field in NULLABLE:
+            continue
+        error = ReceiptFieldMissing if wrong == {} and field in OBJECTS else MALFORMED[field]
+        with pytest.raises(error) as caught:
+            verify_receipt(forge(made, put(document(made), path, wrong)), TRUSTED)
+        assert type(caught.value) is error, wrong
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("memory", "WARD-7"),
+        ("memory", "6F1C8F1E-6A43-4D0C-9C0A-2B9D4B1F7A11"),
+        ("memory", "6f1c8f1e6a434d0c9c0a2b9d4b1f7a11"),
+        ("edit", 2**53 - 1 + 0.0),
+        ("action", "Deletion"),
+        ("outcome", "success"),
+        ("time", "2026-03-01T12:30:05.250Z"),
+        ("time", "2026-03-01T12:30:05+00:00"),
+        ("time", "2026-02-30T12:30:05Z"),
+        ("time", "2026-03-01T12:30:61Z"),
+        ("seconds", "-0x1.0000000000000p+0"),
+        ("seconds", "inf"),
+        ("check.mass", "0x1.8000000000000p-40"),
+        ("check.mass", "0x1.0000000000000p-41"),
+        ("check.mass", "0x0.0p+0"),
+        ("problem.cap", "0x0.0p+0"),
+        ("problem.cap", "-0x0.0p+0"),
+        ("problem.cap", "0x1.0000000000001p+0"),
+        ("problem.sigma", "inf"),
+        ("problem.dimension", 0),
+        ("tolerances.published", "0x1.0000000000000p-40"),
+        ("applied.commitments", [OTHER.upper()]),
+        ("applied.commitments", [OTHER, OTHER]),
+        ("applied.commitments", [OTHER, "aa" * 32]),
+        ("applied.count", 0),
+        ("covers", "nothing"),
+        ("does_not_cover", []),
+        ("does_not_cover", ["prior_copies"]),
+        ("reference.residual", "0x1.4000000000000p-40"),
+        ("reference.backend", "DAQP"),
+        ("solver.version", "1 2"),
+    ],
+)
+def test_one_spelling_a_value(field: str, value: Any) -> None:
+    made = case("ward-admitted")
+    path = tuple(field.split("."))
+    if isinstance(value, float):
+        value = int(value) + 1
+        with pytest.raises(InputError):
+            forge(made, put(document(made), path, value))
+        return
+    with pytest.raises(MALFORMED[field]):
+        verify_receipt(forge(made, put(document(made), path, value)), TRUSTED)
+
+
+@pytest.mark.parametrize("name", RICH)
+def test_missing_and_unknown_fields(name: str) -> None:
+    made = case(name)
+    whole = document(made)
+    for path in objects(whole):
+        inner = whole
+        for key in path:
+            inner = inner[key]
+        for key in inner:
+            with pytest.raises(ReceiptFieldMissing):
+                verify_receipt(forge(made, put(whole, (*path, key), DROP)), TRUSTED)
+        with pytest.raises(ReceiptFieldUnknown):
+            verify_receipt(forge(made, put(whole, (*path, "note"), "x")), TRUSTED)
+
+
+@pytest.mark.parametrize("name", RICH)
+def test_any_change_breaks_the_signature(name: str) -> None:
+    """Whatever an outsider changes, well formed or not, the signature is looked at first."""
+    made = case(name)
+    whole = document(made)
+    for path, value in leaves(whole):
+        for other in ("x", 7, None):
+            if other == value:
+                continue
+            with pytest.raises(EnvelopeSignatureInvalid):
+                verify_receipt(unsigned(made, put(whole, path, other)), TRUSTED)
+
+
+# (case, field, value, error): well formed, signed, and contradicted by the rest of the receipt.
+CONTRADICTIONS: list[tuple[str, str, Any, type[VerificationError]]] = [
+    ("ward-admitted", "action", "deletion", ReceiptActionMismatch),
+    ("ward-admitted", "outcome", "decrement", ReceiptActionMismatch),
+    ("ward-admitted", "outcome", "rescued", ReceiptAttemptsMismatch),
+    ("ward-rescued-admission", "outcome", "admitted", ReceiptAttemptsMismatch),
+    ("ward-rescued-deletion", "outcome", "decrement", ReceiptAttemptsMismatch),
+    ("ward-rescued-deletion", "action", "admission", ReceiptEntriesMismatch),
+    ("ward-certified_zero", "outcome", "decrement", ReceiptCoverageInvalid),
+    ("ward-pruned-archive", "action", "deletion", ReceiptActionMismatch),
+    ("ward-admitted", "state.after", OTHER, ReceiptSubjectMismatch),
+    ("ward-admitted", "state.before", OTHER, ReceiptSubjectMismatch),
+    ("ward-admitted", "state.before", None, ReceiptStateMismatch),
+    ("ward-created", "state.before", OTHER, ReceiptStateMismatch),
+    ("ward-noop", "state.after", OTHER, ReceiptStateMismatch),
+    ("ward-refused-no-state", "state.before", OTHER, ReceiptStateMismatch),
+    ("ward-admitted", "applied.count", 2, ReceiptEntriesMismatch),
+    ("ward-decrement", "applied.count", 2, ReceiptEntriesMismatch),
+    ("ward-created", "applied.count", 31, ReceiptEntriesMismatch),
+    ("ward-noop", "applied.count", 1, ReceiptEntriesMismatch),
+    ("ward-noop", "warranties.expired.count", 1, ReceiptEntriesMismatch),
+    ("ward-admitted", "entries.before.live", 29, ReceiptEntriesMismatch),
+    ("ward-admitted", "entries.before.pruned", 1, ReceiptEntriesMismatch),
+    ("ward-admitted", "entries.after.live", 32, ReceiptEntriesMismatch),
+    ("ward-admitted", "entries.after.pruned", 1, ReceiptEntriesMismatch),
+    ("ward-admitted", "warranties.reactivated.count", 1, ReceiptEntriesMismatch),
+    ("ward-pruned-archive", "entries.after.pruned", 9, ReceiptEntriesMismatch),
+    ("ward-rebuilt", "warranties.reactivated.count", 10, ReceiptEntriesMismatch),
+    ("example-admitted-expiring-notice", "warranties.renewed.count", 1, ReceiptEntriesMismatch),
+    ("example-restored", "applied.count", 1, ReceiptEntriesMismatch),
+    ("ward-admitted", "check.mass", "0x1.0000000000000p-20", ReceiptCheckFailed),
+    ("ward-admitted", "check.box", "inf", ReceiptCheckFailed),
+    ("ward-admitted", "check.stationarity", "0x1.0000000000000p-35", ReceiptAttemptsMismatch),
+    ("ward-admitted", "attempts", [], ReceiptAttemptsMismatch),
+    ("ward-admitted", "attempts.0.check.mass", "0x1.0000000000000p-35", ReceiptAttemptsMismatch),
+    ("ward-refused-no-state", "attempts", [], ReceiptAttemptsMismatch),
+    ("ward-refused-no-state", "refusal", None, ReceiptRefusalMismatch),
+    ("ward-noop", "refusal", {"reason": "legal_hold", "measured": None, "allowed": None}, ReceiptRefusalMismatch),
+    ("ward-pruned-archive", "pruning", None, ReceiptPruningMismatch),
+    ("ward-noop", "pruning", {"mode": "forget", "unproved": 0}, ReceiptPruningMismatch),
+]
+
+
+@pytest.mark.parametrize(("name", "field", "value", "error"), CONTRADICTIONS)
+def test_contradictions(name: str, field: str, value: Any, error: type[VerificationError]) -> None:
+    made = case(name)
+    path = tuple(int(key) if key.isdigit() else key for key in field.split("."))
+    assert put(document(made), path, value) != document(made)
+    with pytest.raises(error) as caught:
+        verify_receipt(forge(made, put(document(made), path, value)), TRUSTED)
+    assert type(caught.value) is error
+
+
+def test_subjects_that_are_not_the_states() -> None:
+    made = case("ward-decrement")
+    for subjects in (made.statement.subjects[:1], made.statement.subjects[::-1]):
+        altered = sign_statement(Statement(subjects, PREDICATE_TYPE, made.statement.predicate), SIGNER)
+        with pytest.raises(ReceiptSubjectMismatch):
+            verify_receipt(altered.to_bytes(), TRUSTED)
+
+
+def test_what_would_not_verify_is_not_made() -> None:
+    from dataclasses import replace
+
+    receipt = case("ward-decrement").predicate
+    for wrong in (
+        replace(receipt, memory="icu-7"),
+        replace(receipt, outcome="noop"),
+        replace(receipt, seconds=-1.0),
+        replace(receipt, check=replace(receipt.check, mass=0.25)),
+    ):
+        with pytest.raises(InputError, match="would not verify"):
+            wrong.to_statement()
+
+
+def test_the_bytes_are_canonical_json_without_floats() -> None:
+    for made in ledger().cases.values():
+        payload = parse_envelope(made.envelope).payload
+        assert dump_canonical(json.loads(payload, parse_float=pytest.fail)) == payload
