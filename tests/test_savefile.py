@@ -13,6 +13,7 @@ import os
 import pickle
 import zipfile
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 

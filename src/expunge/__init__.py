@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from expunge.proof import Proof
     from expunge.receipt import Receipt
     from expunge.solution import Solution
+    from expunge.store import open as open  # noqa: A004 — expunge.open is the public word
     from expunge.warranty import Warranty
 
 __version__ = "0.1.0"
@@ -66,6 +67,8 @@ _HOME = {
     "Solution": "expunge.solution",
     "StateCheck": "expunge.check",
     "Warranty": "expunge.warranty",
+    # Not in __all__: a star import must not replace the builtin.
+    "open": "expunge.store",
 }
 
 

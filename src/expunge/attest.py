@@ -7,6 +7,7 @@ removed entries is overwritten, and with it what is needed to name them. It retu
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -54,6 +55,7 @@ __all__ = [
     "attest_restoration",
     "commitment_of",
     "compare_with_reference",
+    "utc_now",
 ]
 
 Clock = Callable[[], datetime]
@@ -260,7 +262,8 @@ def compare_with_reference(view: View, backend: str = "daqp") -> Comparison:
         probes = keys[start : start + block]
         apart = _readout(probes, keys, values, view.coefficients, sigma)
         apart -= _readout(probes, keys, values, solved.coefficients, sigma)
-        difference = max(difference, float(np.max(np.abs(apart))))
+        largest = float(np.max(np.abs(apart)))
+        difference = math.inf if math.isnan(largest) else max(difference, largest)
     return Comparison(
         backend=backend,
         residual=check_state(keys, solved.coefficients, solved.offset, cap=cap, sigma=sigma).worst,
@@ -338,7 +341,7 @@ def _refusal(receipt: Receipt, view: View, action: Action) -> Refusal:
     if "would_end" in receipt.details:
         return Refusal("would_end_warranties", float(len(receipt.details["would_end"])), 0.0)
     if receipt.attempts and not receipt.attempts[-1].passed:
-        best = min((a.check.worst for a in receipt.attempts if a.check is not None), default=float("inf"))
+        best = min((a.check.worst for a in receipt.attempts if a.check is not None), default=math.inf)
         return Refusal("no_acceptable_state", at_most(best), PUBLISHED)
     if action == "deletion":
         deletable = view.size + len(view.warranties.archive) - fewest_keys(view.state.cap)

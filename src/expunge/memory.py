@@ -527,14 +527,14 @@ class Memory:
         """Write the memory to one file, atomically."""
         from expunge.savefile import save
 
-        save(self, FilePath(path))
+        save(self, _file_path(path))
 
     @classmethod
     def load(cls, path: str | FilePath) -> Memory:
         """Read a memory that `save` wrote; a truncated or altered file is refused."""
         from expunge.savefile import load
 
-        return load(FilePath(path))
+        return load(_file_path(path))
 
     def _begin(self) -> View:
         """Start an edit from exactly what is published, whatever an interrupted one left behind."""
@@ -697,6 +697,12 @@ class Memory:
         name = str(self._next_id)
         self._next_id += 1
         return name
+
+
+def _file_path(path: str | FilePath) -> FilePath:
+    if not isinstance(path, str | FilePath) or "\0" in str(path) or not str(path):
+        raise InputError(f"a file's path must be a string or a Path, not {path!r}")
+    return FilePath(path)
 
 
 def _best_residual(attempts: Sequence[Attempt]) -> float:

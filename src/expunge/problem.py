@@ -85,7 +85,11 @@ def as_points(array: Any, name: str, *, dimension: int | None = None) -> Matrix:
         raise InputError(f"{name} must not be empty; its shape is {given.shape}")
     if dimension is not None and given.shape[1] != dimension:
         raise InputError(f"{name} must have {dimension} coordinates, like the memory, not {given.shape[1]}")
-    points = np.array(given, dtype=np.float64, order="C")
+    try:
+        with np.errstate(over="ignore"):
+            points = np.array(given, dtype=np.float64, order="C")
+    except MemoryError:
+        raise InputError(f"{name} of shape {given.shape} do not fit into memory") from None
     points += 0.0
     if not np.isfinite(points).all():
         row, column = np.argwhere(~np.isfinite(points))[0]
@@ -128,7 +132,7 @@ def row_bytes(array: Matrix) -> list[bytes]:
 
 
 def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool | str | bytes):
+    if isinstance(value, bool | np.bool_ | str | bytes):
         raise InputError(f"{name} must be a number, not {value!r}")
     try:
         number = float(value)

@@ -240,15 +240,19 @@ def _parquet(name: str) -> _Frame:
     if not Path(name).is_file():
         raise StoreError(f"cannot read {name}: there is no such file")
     if find_spec("polars") is not None:
-        polars = import_module("polars")
-        read = lambda: polars.read_parquet(name).to_dict(as_series=False)  # noqa: E731
+        polars: Any = import_module("polars")
+
+        def read() -> dict[str, list[Any]]:
+            return dict(polars.read_parquet(name).to_dict(as_series=False))
     elif find_spec("pyarrow") is not None:
-        arrow = import_module("pyarrow.parquet")
-        read = lambda: arrow.read_table(name).to_pydict()  # noqa: E731
+        arrow: Any = import_module("pyarrow.parquet")
+
+        def read() -> dict[str, list[Any]]:
+            return dict(arrow.read_table(name).to_pydict())
     else:
         raise MissingExtra("reading Parquet needs polars or pyarrow: pip install 'expunge[parquet]', or convert to CSV")
     try:
-        columns: dict[str, list[Any]] = read()
+        columns = read()
     except Exception as problem:  # each reader has its own errors
         raise InputError(f"{name} is not a usable Parquet file: {_first_line(problem)}") from None
     return _Frame(name, dict(columns), len(next(iter(columns.values()), [])))

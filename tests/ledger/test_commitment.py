@@ -62,7 +62,10 @@ def test_the_preimages_are_as_documented() -> None:
 
 
 def test_the_digests_of_a_state_are_as_documented() -> None:
-    blinds, commitments = np.arange(64, dtype=np.uint8).reshape(2, 32), np.arange(64, 128, dtype=np.uint8).reshape(2, 32)
+    blinds, commitments = (
+        np.arange(64, dtype=np.uint8).reshape(2, 32),
+        np.arange(64, 128, dtype=np.uint8).reshape(2, 32),
+    )
     weights = weights_digest(0.5, np.array([0.25, 0.75]), blinds)
     preimage = struct.pack("<dQ", 0.5, 2) + bytes(range(64)) + struct.pack("<2d", 0.25, 0.75)
     assert weights == hashlib.sha256(b"expunge/weights/v1\n" + preimage).digest()

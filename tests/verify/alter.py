@@ -114,3 +114,8 @@ def rebundle(
             contents[name] = content
     stated["members"] = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     return packed({"manifest.json": dump_canonical(manifest(stated)), **dict(sorted(contents.items()))})
+
+
+def restated(bundle: bytes, path: Path, value: Any) -> bytes:
+    """The bundle with one value of its manifest replaced, added, or dropped."""
+    return rebundle(bundle, manifest=lambda manifest: put(manifest, path, value))

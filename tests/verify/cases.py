@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from expunge.ledger.hashing import leaf_hash
 from expunge.ledger.log_proof import ExtensionProof, InclusionProof
 from expunge.ledger.merkle import HashTree
 from expunge.ledger.note import NoteKey, SignedNote
-from expunge.ledger.predicate import Action, Predicate, Refusal, parse_predicate
+from expunge.ledger.predicate import Predicate, Refusal, parse_predicate
 from expunge.ledger.signing import SigningKey
 from expunge.ledger.statement import Statement
 from expunge.receipt import Receipt
@@ -173,7 +173,13 @@ class Journal:
         )
         if self.options.get("notice"):
             notice = attest_expiry(
-                receipt, before, after, memory=self.uuid, edit=self.number, clock=clock, forgotten=self.forgotten,
+                receipt,
+                before,
+                after,
+                memory=self.uuid,
+                edit=self.number,
+                clock=clock,
+                forgotten=self.forgotten,
                 initial_size=self.memory.initial_size,
             )
             self.ledger.append(f"{self.next}-notice", notice, None, after)
@@ -244,7 +250,7 @@ def run_ward(ledger: Ledger) -> None:
     journal.do("pruned-archive", lambda: memory.prune("archive"))
     journal.do("noop-pruning", lambda: memory.prune("archive"))
     journal.do("delete-archived", lambda: memory.delete(next(iter(memory._view.warranties.archive))))
-    journal.do("rebuilt", lambda: memory.rebuild(nu=0.5))
+    journal.do("rebuilt", lambda: memory.rebuild(nu=0.6))
 
 
 def hold(journal: Journal, memory: Memory) -> None:
@@ -318,7 +324,7 @@ def run_archive(ledger: Ledger) -> None:
     journal.do("pruned", lambda: memory.prune("archive"))
     for number in range(6):
         key = [4.0 * np.cos(number), 4.0 * np.sin(number)]
-        journal.do(f"admitted-{number}", lambda key=key, number=number: memory.admit(key, 0.25, id=f"WARM-{number}"))
+        journal.do(f"admitted-{number}", partial(memory.admit, key, 0.25, id=f"WARM-{number}"))
 
 
 @cache
@@ -333,6 +339,3 @@ def ledger() -> Ledger:
 
 def case(name: str) -> Case:
     return ledger().cases[name]
-
-
-ACTIONS: tuple[Action, ...] = ("admission", "deletion", "pruning", "rebuild")

@@ -54,18 +54,26 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 class Front(TyperGroup):
     """The outermost group: whatever goes wrong below leaves one line and an exit code, never a traceback."""
 
-    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
         """Run; in standalone mode, exit."""
         words = list(sys.argv[1:] if args is None else args)
-        code = self._run(words, *rest, **extra)
+        code = self._run(words, prog_name=prog_name, complete_var=complete_var, **extra)
         if standalone_mode:
             sys.exit(code)
         return code
 
-    def _run(self, words: list[str], *rest: Any, **extra: Any) -> int:
+    def _run(self, words: list[str], **extra: Any) -> int:
         as_json = "--json" in words
         try:
-            result = super().main(words, *rest, standalone_mode=False, **extra)
+            result = super().main(words, standalone_mode=False, **extra)
             return result if isinstance(result, int) else 0
         except typer.Abort:
             _say("Nothing was done.")

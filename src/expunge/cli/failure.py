@@ -18,9 +18,11 @@ from expunge.errors import (
     VerificationError,
 )
 
-__all__ = ["DEFECT", "EXIT_CODES", "GONE", "INTERRUPTED", "USAGE", "described", "exit_code"]
+__all__ = ["DEFECT", "EXIT_CODES", "GONE", "PASSPHRASE", "USAGE", "described", "exit_code", "one_line"]
 
-USAGE, DEFECT, INTERRUPTED, GONE = 2, 70, 130, 141
+PASSPHRASE = "EXPUNGE_PASSPHRASE"  # noqa: S105 — the variable's name
+
+USAGE, DEFECT, GONE = 2, 70, 141
 
 # The first class that fits decides.
 EXIT_CODES: tuple[tuple[type[ExpungeError], int], ...] = (
@@ -31,6 +33,16 @@ EXIT_CODES: tuple[tuple[type[ExpungeError], int], ...] = (
     (SolveError, 3),
     (StoreError, 4),
 )
+
+
+# What to do about errors whose own words cannot know of the command line.
+_HINTS = {
+    "EvidencePriorMissing": "it was exported later? --no-prior leaves that state to the log",
+    "EvidenceInclusionMissing": "--no-log does without",
+    "EnvelopeSignerUnknown": "is --trust the key that this was signed with?",
+    "NoteSignerUnknown": "is --trust the key of this log?",
+    "SigningKeyLocked": f"set ${PASSPHRASE}",
+}
 
 
 def exit_code(problem: BaseException) -> int:
@@ -51,5 +63,7 @@ def described(problem: BaseException) -> dict[str, Any]:
 
 
 def one_line(problem: BaseException) -> str:
-    """The message on one line."""
-    return " ".join(str(problem).split()) or "no message"
+    """The message on one line, with what to do about it where that is not obvious."""
+    message = " ".join(str(problem).split()) or "no message"
+    hint = _HINTS.get(type(problem).__name__)
+    return message if hint is None else f"{message} ({hint})"

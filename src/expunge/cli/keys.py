@@ -9,11 +9,10 @@ from typing import Annotated
 import typer
 
 from expunge.cli.command import command
+from expunge.cli.failure import PASSPHRASE
 from expunge.cli.session import Session
 
-__all__ = ["PASSPHRASE", "add", "passphrase_from_environment"]
-
-PASSPHRASE = "EXPUNGE_PASSPHRASE"  # noqa: S105 — the variable's name
+__all__ = ["add"]
 
 
 def add(app: typer.Typer) -> None:
@@ -42,7 +41,7 @@ def keygen(
     from expunge.ledger.signing import SigningKey, save_signing_key, save_verifying_key
 
     public = path.with_name(path.name.removesuffix(".pem") + ".pub")
-    passphrase = passphrase_from_environment()
+    passphrase = os.environ.get(PASSPHRASE) or None
     key = SigningKey.generate()
     save_signing_key(key, path, passphrase)
     save_verifying_key(key.public, public)
@@ -52,8 +51,3 @@ def keygen(
         f"[bold]public[/]   {public}  [dim](give it to whoever verifies)[/]",
         f"[bold]key id[/]   {key.key_id}",
     )
-
-
-def passphrase_from_environment() -> str | None:
-    """The passphrase of signing keys, if the environment has one."""
-    return os.environ.get(PASSPHRASE) or None

@@ -1,4 +1,4 @@
-"""Receipts, entries and tables for people. Everything here returns something that rich prints."""
+"""Receipts, tables and snippets for people. Everything here returns something that rich prints, or text."""
 
 from __future__ import annotations
 
@@ -7,43 +7,61 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from expunge.ledger.predicate import Predicate
     from expunge.receipt import Receipt
 
-__all__ = ["OUTCOMES", "fields", "listing", "receipt_content", "receipt_panel", "seconds", "snippet"]
+__all__ = [
+    "OUTCOMES",
+    "counted",
+    "fields",
+    "listing",
+    "receipt_content",
+    "receipt_panel",
+    "seconds",
+    "snippet",
+    "stated_panel",
+]
 
 # What each outcome means, in one line.
 OUTCOMES = {
-    "admitted": "the entry was added, and the state passed its check",
+    "created": "fitted, checked and stored",
+    "admitted": "the entry was added, and the new state passed its check",
     "certified_zero": "the removed weights were zero: nothing that the memory says has changed",
-    "decrement": "the weights were solved again without the removed entries, and passed the check",
+    "decrement": "solved again without the removed entries, and checked",
     "rescued": "the first path failed the check; a stricter solve passed it",
     "refused": "nothing was changed",
     "noop": "there was nothing to do",
     "pruned": "entries proved to weigh nothing were set aside, under warranty",
     "rebuilt": "solved afresh at a new cap, which is a different reference",
+    "expired": "certificates of pruned entries have ended",
+    "restored": "the memory went back to an older state",
 }
-_COLOURS = {"refused": "red", "rescued": "yellow", "noop": "dim"}
+COVERAGE = {
+    "fresh_fit": "the memory equals a fresh fit of its entries at the same cap",
+    "fresh_fit_at_new_cap": "the memory equals a fresh fit at the new cap; nothing is said about the old one",
+    "no_readout_change": "the removed coefficients were exactly zero: no readout changes",
+    "no_readout_change_under_warranty": "the pruned coefficients are proved zero: no readout changes under warranty",
+    "nothing": "nothing",
+}
+_COLOURS = {"refused": "red", "rescued": "yellow", "expired": "yellow", "noop": "bright_black"}
+_WARRANTIES = (("reactivated", "came back from the archive"), ("renewed", "renewed"), ("expired", "expired"))
+
+Row = tuple[str, str | Text]
 
 
 def receipt_content(receipt: Receipt) -> dict[str, Any]:
-    """A receipt as ``--json`` prints it."""
-    return {
+    """A fresh receipt as ``--json`` prints it."""
+    check = receipt.check
+    content: dict[str, Any] = {
         "outcome": receipt.outcome,
         "applied": list(receipt.applied),
-        "check": {
-            "mass": receipt.check.mass,
-            "box": receipt.check.box,
-            "stationarity": receipt.check.stationarity,
-            "worst": receipt.check.worst,
-            "tolerance": receipt.check.tolerance,
-            "passed": receipt.check.passed,
-        },
+        "check": {"mass": check.mass, "box": check.box, "stationarity": check.stationarity, "worst": check.worst}
+        | {"tolerance": check.tolerance, "passed": check.passed},
         "attempts": [
             {
                 "path": attempt.path,
@@ -60,59 +78,86 @@ def receipt_content(receipt: Receipt) -> dict[str, Any]:
         "seconds": receipt.seconds,
         "details": receipt.details,
     }
+    # A stored memory's receipt also has its place in the ledger.
+    return content | {name: getattr(receipt, name) for name in ("index", "memory", "edit") if hasattr(receipt, name)}
 
 
-def receipt_panel(receipt: Receipt, *, title: str, extra: Iterable[tuple[str, str]] = ()) -> Panel:
-    """A receipt as a person reads it."""
+def receipt_panel(receipt: Receipt, *, title: str, extra: Iterable[Row] = ()) -> Panel:
+    """A fresh receipt, which still knows its entries by id."""
     check = receipt.check
-    colour = _COLOURS.get(receipt.outcome, "green")
-    rows: list[tuple[str, str | Text]] = [
-        ("outcome", Text.assemble((receipt.outcome, f"bold {colour}"), f"  {OUTCOMES[receipt.outcome]}")),
+    counts = {word: len(receipt.details.get(word, ())) for word, _ in _WARRANTIES}
+    rows: list[Row] = [
+        ("outcome", _outcome(receipt.outcome)),
         ("entries", _names(receipt.applied)),
-        (
-            "check",
-            f"worst error {check.worst:.1e}, allowed {check.tolerance:.0e}  (mass {check.mass:.0e}, box {check.box:.0e}, stationarity {check.stationarity:.0e})",
-        ),
-        ("tried", ", ".join(f"{one.path} {'✓' if one.passed else '✗'}" for one in receipt.attempts) or "nothing"),
+        ("warranties", _warranties(counts)),
+        ("check", f"worst error {check.worst:.0e}, allowed {check.tolerance:.0e}"),
+        ("tried", _tried((one.path, one.passed) for one in receipt.attempts)),
         ("state", f"{receipt.state_before[:16]}… → {receipt.state_after[:16]}…"),
         ("covers", receipt.covers),
         ("not covered", "; ".join(receipt.does_not_cover)),
+        *extra,
     ]
-    for word, text in (("reactivated", "came back from the archive"), ("renewed", "renewed"), ("expired", "expired")):
-        if word in receipt.details:
-            rows.insert(3, ("warranties", f"{len(receipt.details[word])} {text}"))
-    rows += [(name, text) for name, text in extra]
-    return Panel(fields(rows), title=title, title_align="left", border_style=colour, box=box.ROUNDED)
+    return _panel(rows, receipt.outcome, title)
 
 
-def fields(rows: Iterable[tuple[str, str | Text]]) -> Table:
-    """Names and what they are, in two columns."""
+def stated_panel(stated: Predicate, *, title: str, extra: Iterable[Row] = ()) -> Panel:
+    """What a signed receipt states: it names entries by commitment only."""
+    listed = stated.applied
+    shown = ", ".join(digest[:12] + "…" for digest in listed.commitments[:3])
+    counts = {word: getattr(stated, word).count for word, _ in _WARRANTIES}
+    rows: list[Row] = [
+        ("outcome", _outcome(stated.outcome)),
+        ("when", f"{stated.time}, edit {stated.edit} of memory {stated.memory}"),
+        (
+            "entries",
+            f"{listed.count} by commitment: {shown}{', …' if listed.count > 3 else ''}" if listed.count else "none",
+        ),
+        (
+            "left",
+            f"{stated.after.live} live, {stated.after.pruned} pruned; {stated.before.live} and {stated.before.pruned} before",
+        ),
+        ("warranties", _warranties(counts)),
+        ("refused for", "" if stated.refusal is None else stated.refusal.reason.replace("_", " ")),
+        ("check", f"worst error at most {stated.check.worst:.0e}, allowed 1e-09"),
+        ("tried", _tried((one.path, one.passed) for one in stated.attempts)),
+        ("state", f"{(stated.state_before or 'nothing')[:16]}… → {stated.state_after[:16]}…"),
+        ("covers", COVERAGE[stated.covers]),
+        ("not covered", _not_covered()),
+        *extra,
+    ]
+    return _panel(rows, stated.outcome, title)
+
+
+def fields(rows: Iterable[Row]) -> Table:
+    """Names and what they are, in two columns; a row without text is left out."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in rows:
-        table.add_row(name, text if isinstance(text, Text) else Text(text))
+        if text:
+            table.add_row(name, text if isinstance(text, Text) else Text(text))
     return table
 
 
-def listing(
-    columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Sequence[str] = (), title: str | None = None
-) -> Table:
-    """Rows under a header; columns in `right` are numbers."""
-    table = Table(
-        box=box.SIMPLE_HEAD, header_style="bold", title=title, title_justify="left", title_style="", pad_edge=False
-    )
+def listing(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Sequence[str] = ()) -> Table:
+    """Rows under a header; columns in `right` are numbers; the last column gives way where space is short."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    last = len(columns) - 1
     for place, column in enumerate(columns):
-        last = place == len(columns) - 1
-        table.add_column(
-            column,
-            justify="right" if column in right else "left",
-            overflow="ellipsis" if last else "fold",
-            no_wrap=not last or None,
-        )
+        # Rich takes space from columns that may wrap before it touches the others.
+        table.add_column(column, justify="right" if column in right else "left", no_wrap=place != last)
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+        cells = [cell if isinstance(cell, Text) else Text(cell) for cell in row]
+        cells[last].no_wrap, cells[last].overflow = True, "ellipsis"
+        table.add_row(*cells)
     return table
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A number and its noun: 1 entry, 2 entries."""
+    if many is None:
+        many = one[:-1] + "ies" if one.endswith("y") else one + "s"
+    return f"{count} {one if count == 1 else many}"
 
 
 def snippet(payload: Any, length: int = 200) -> str:
@@ -122,7 +167,7 @@ def snippet(payload: Any, length: int = 200) -> str:
     if isinstance(payload, bytes):
         return f"{len(payload)} bytes"
     if isinstance(payload, dict):
-        text = "  ".join(f"{name} {_inline(item)}" for name, item in payload.items() if item not in (None, "", []))
+        text = ", ".join(f"{name} {_inline(item)}" for name, item in payload.items() if item not in (None, "", []))
     else:
         text = _inline(payload)
     text = " ".join(text.split())
@@ -136,6 +181,30 @@ def seconds(duration: float) -> str:
     return f"{duration:.{2 if duration < 9.995 else 1}f} s"
 
 
+def _panel(rows: list[Row], outcome: str, title: str) -> Panel:
+    colour = _COLOURS.get(outcome, "green")
+    return Panel(fields(rows), title=Text(title), title_align="left", border_style=colour, box=box.ROUNDED)
+
+
+def _outcome(outcome: str) -> Text:
+    colour = _COLOURS.get(outcome, "green")
+    return Text.assemble((outcome, f"bold {colour}"), "  ", OUTCOMES[outcome])
+
+
+def _warranties(counts: dict[str, int]) -> str:
+    return ", ".join(f"{counts[word]} {text}" for word, text in _WARRANTIES if counts[word])
+
+
+def _tried(paths: Iterable[tuple[str, bool]]) -> str:
+    return ", ".join(f"{path} {'✓' if passed else '✗'}" for path, passed in paths)
+
+
+def _not_covered() -> str:
+    from expunge.receipt import DOES_NOT_COVER
+
+    return "; ".join(DOES_NOT_COVER)
+
+
 def _inline(item: Any) -> str:
     return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
 
@@ -143,5 +212,4 @@ def _inline(item: Any) -> str:
 def _names(names: Sequence[str]) -> str:
     if not names:
         return "none"
-    shown = ", ".join(escape(name) for name in names[:3])
-    return f"{len(names)}: {shown}{', …' if len(names) > 3 else ''}"
+    return f"{len(names)}: {', '.join(names[:3])}{', …' if len(names) > 3 else ''}"

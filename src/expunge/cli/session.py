@@ -16,14 +16,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from expunge.cli.failure import PASSPHRASE
 from expunge.errors import InputError, StoreError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from expunge.store import Store, StoredMemory
+    from expunge.ledger.signing import SigningKey
+    from expunge.store import Store
 
-__all__ = ["DEFAULT_STORE", "Session", "console", "plain"]
+__all__ = ["DEFAULT_STORE", "Session", "console", "plain", "read_file", "write_file"]
 
 DEFAULT_STORE = "sqlite:///expunge.db"
 
@@ -39,10 +41,32 @@ class Session:
     @contextmanager
     def store(self, *, create: bool = False) -> Iterator[Store]:
         """The store, closed afterwards. A SQLite file that is not there is only made where `create` says so."""
+        file = self.file
+        if file is not None and not file.exists() and not create:
+            raise StoreError(
+                f"there is no store at {file}; name one with --store or $EXPUNGE_STORE, or make one with expunge create"
+            )
         from expunge.store import open as open_store
 
-        with open_store(self.url, signing_key=self.signing_key) as store:
+        with open_store(self.url, self._key()) as store:
             yield store
+
+    @property
+    def file(self) -> Path | None:
+        """The file of a SQLite store."""
+        prefix = "sqlite:///"
+        if not self.url.startswith(prefix):
+            return None
+        return Path(self.url.removeprefix(prefix).partition("?")[0])
+
+    def _key(self) -> SigningKey | Path | None:
+        """The signing key, opened with $EXPUNGE_PASSPHRASE where it is encrypted."""
+        passphrase = os.environ.get(PASSPHRASE)
+        if self.signing_key is None or not passphrase or not self.signing_key.exists():
+            return self.signing_key
+        from expunge.ledger.signing import load_signing_key
+
+        return load_signing_key(self.signing_key, passphrase)
 
     @cached_property
     def out(self) -> Console:
@@ -98,7 +122,7 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     if width is None and not stream.isatty() and "COLUMNS" not in os.environ:
-        width = 160
+        width = 120
     return Console(stderr=stderr, highlight=False, width=width)
 
 

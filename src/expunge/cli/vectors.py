@@ -17,7 +17,7 @@ VECTOR_HELP = "0.5,-1,2, a JSON array, or @file (.npy, .json, .txt)."
 
 
 def parse_vectors(text: str, option: str) -> Matrix:
-    """Read one vector, or the rows of an array from a file: (m, d) float64. Finite values are the library's to check."""
+    """Read one vector, or the rows of an array from a file: (m, d) float64, finite or not."""
     if text.startswith("@"):
         return _from_file(Path(text[1:]), option)
     return _rows(_numbers(text, option, text), option)

@@ -406,10 +406,10 @@ def _check_states(receipt: Predicate) -> None:
 
 def _check_entries(receipt: Predicate) -> None:
     before, after, applied = receipt.before, receipt.after, receipt.applied.count
-    back = receipt.reactivated.count
+    back, named = receipt.reactivated.count, len(receipt.applied.commitments)
     match receipt.outcome, receipt.action:
         case "created", _:
-            adds_up = before.total == after.pruned == 0 and after.live == applied
+            adds_up = before.total == after.pruned == 0 and after.live == applied and named in (0, applied)
         case "refused" | "noop", _:
             adds_up = before == after and applied == back == receipt.renewed.count == receipt.expired.count == 0
         case "expired", _:
@@ -417,11 +417,12 @@ def _check_entries(receipt: Predicate) -> None:
         case "restored", _:
             adds_up = applied == back == receipt.renewed.count == receipt.expired.count == 0
         case _, "admission":
-            adds_up = applied == 1 and after.total == before.total + 1 and after.live == before.live + 1 + back
+            adds_up = named == applied == 1 == after.total - before.total and after.live == before.live + 1 + back
         case _, "deletion":
             adds_up = 0 < applied == before.total - after.total
         case _, "pruning":
-            adds_up = 0 < applied == before.live - after.live and before.total == after.total and back == 0
+            adds_up = 0 < applied == before.live - after.live and before.total == after.total
+            adds_up = adds_up and back == 0 and named in (0, applied)
         case _:
             adds_up = applied == 0 and before.total == after.total and after.live == before.live + back
     if not adds_up or after.live == 0:
@@ -544,8 +545,14 @@ def _solver(value: Json) -> Solver:
     return Solver(name, _text(item["version"], "version of the solver", _VERSION, ReceiptSolverInvalid))
 
 
+_STATED: Final = (Listed, Sizes, ProblemStated, Residuals, AttemptStated, ReferenceStated, Refusal, Pruning, Solver)
+_NAMES: Final[dict[type, frozenset[str]]] = {
+    stated: frozenset(field.name for field in fields(stated)) for stated in _STATED
+}
+
+
 def _names(stated: type) -> frozenset[str]:
-    return frozenset(field.name for field in fields(stated))
+    return _NAMES[stated]
 
 
 def _object(value: Json, what: str, names: Collection[str], error: _Error) -> _Object:

@@ -1,7 +1,7 @@
 """What a store asks of a database: snapshots to read from, one writer a memory, secrets that vanish.
 
-Two implementations: :mod:`expunge.store.sqlite` and :mod:`expunge.store.postgres`. Whatever SQLAlchemy or a driver raises
-inside `reading` and `writing` leaves them as a StoreError, without the values that the statement carried.
+Two implementations: :mod:`expunge.store.sqlite` and :mod:`expunge.store.postgres`. Whatever SQLAlchemy or a driver
+raises inside `reading` and `writing` leaves them as a StoreError, without the values that the statement carried.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Executable, Row
+from sqlalchemy import Connection, Engine, Executable
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from expunge.errors import ExpungeError, StoreError
@@ -57,12 +57,16 @@ class Database(ABC):
             finally:
                 connection.rollback()
 
-    def glance(self, statement: Executable) -> Row[Any] | None:
-        """First row of one query by itself."""
+    def glance(self, statement: Executable) -> Any:
+        """First row of one query by itself, or None."""
         with translated(), self.engine.connect() as connection:
             return connection.execute(statement).first()
 
-    def close(self) -> None:
+    def recover(self) -> None:
+        """Finish what a process that died may have left to do."""
+        return
+
+    def finish(self) -> None:
         """Give every connection back."""
         self.engine.dispose()
 

@@ -1,7 +1,7 @@
 """What a store does that is no edit of one memory, as statements for the ledger: ``urn:expunge:store-event:v1``.
 
-Format: ``docs/formats/store.md``. Like receipts these hold no content, no id, no subject and no free text. A memory is its
-UUID, a hold its number, a subject a commitment under a salt that only the caller gets.
+Format: ``docs/formats/store.md``. Like receipts these hold no content, no id, no subject and no free text. A memory
+is its UUID, a hold its number, a subject a commitment under a salt that only the caller gets.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class Event:
     facts: Mapping[str, Json]
 
     @classmethod
-    def at(cls, clock: Callable[[], datetime], kind: Kind, memory: str | None, subject: Subject, **facts: Json) -> Event:
+    def at(
+        cls, clock: Callable[[], datetime], kind: Kind, memory: str | None, subject: Subject, **facts: Json
+    ) -> Event:
         """An event of now."""
         return cls(kind, memory, clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), subject, facts)
 
@@ -59,7 +61,7 @@ def parse_event(statement: Statement) -> Event:
         or len(statement.subjects) != 1
     ):
         raise VerificationError("the statement is not an event of a store")
-    word: Kind = next(name for name in _KINDS if name == kind)  # type: ignore[assignment]
+    word: Kind = next(name for name in _KINDS if name == kind)
     return Event(word, memory, time, statement.subjects[0], facts)
 
 

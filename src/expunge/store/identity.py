@@ -50,7 +50,9 @@ class Identity:
         return sign_checkpoint(Checkpoint(self.origin, frontier.size, frontier.root), self.signing_key)
 
 
-def establish(connection: Connection, key: KeySource, beside: Path | None, origin: str | None, clock: Clock) -> Identity:
+def establish(
+    connection: Connection, key: KeySource, beside: Path | None, origin: str | None, clock: Clock
+) -> Identity:
     """Give a new store its identity; a key file that is not there is made."""
     name = str(uuid.uuid4())
     signing_key = _load(_source(key, beside), create=True)
@@ -79,7 +81,7 @@ def recognise(
         return None
     signing_key = _load(_source(key, beside), create=False)
     if signing_key.public.raw != bytes(row.public_key):
-        raise StoreError("this is not the key that signs the ledger of this store; open it with the key it was made with")
+        raise StoreError("this store's ledger is signed with another key; open it with the one it was made with")
     if origin is not None and origin != row.origin:
         raise StoreError(f"the ledger of this store has the origin {row.origin!r}, not {origin!r}")
     return Identity(row.uuid, row.origin, signing_key, bytes(row.secret), clock)

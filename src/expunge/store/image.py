@@ -1,9 +1,10 @@
 """A memory as rows, and back: what is written of a version, and how the version is rebuilt without solving.
 
-The state is one sealed record: a JSON head (floats in hexadecimal, as in `savefile`), the margin's rows in factor order,
-coefficients, and one byte of status a row. Coefficients are those of the margin alone while the partition says the
-others (0 in reserve, the ceiling at the bound); all of them after a rescue by a foreign backend. It is sealed anew with
-each edit, because the exact coefficients of an earlier state could confirm a guess at an entry that was part of it.
+The state is one sealed record: a JSON head (floats in hexadecimal, as in `savefile`), the margin's rows in factor
+order, coefficients, and one byte of status a row. Coefficients are those of the margin alone while the partition says
+the others (0 in reserve, the ceiling at the bound); all of them after a rescue by a foreign backend. It is sealed
+anew with each edit, because the exact coefficients of an earlier state could confirm a guess at an entry that was
+part of it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 
 from expunge.errors import ExpungeError, InputError, VerificationError
 from expunge.memory import Memory
@@ -125,7 +126,7 @@ def pack_record(name: str, record: Record, site_numbers: IndexArray, commitment:
 def load_image(connection: Connection, number: int) -> Image:
     """Rebuild the stored version of a memory, and check it: digest, partition, residuals."""
     row = connection.execute(
-        select(memories.c.name, states.c.edit, states.c.digest, states.c.secret, states.c.state, secrets.c.secret)
+        select(memories.c.name, states, secrets.c.secret.label("opens"))
         .join(states, states.c.memory == memories.c.number)
         .join(secrets, secrets.c.number == states.c.secret)
         .where(memories.c.number == number)
@@ -152,8 +153,8 @@ def _inconsistent(name: str, problem: Exception) -> VerificationError:
     return VerificationError(f"the stored memory {name!r} is not consistent ({problem!r}); restore it from a backup")
 
 
-def _rebuilt(connection: Connection, number: int, row: Row[Any]) -> Image:
-    head, margin, alpha, status = _open_state(unseal(bytes(row[5]), "state", bytes(row.state)))
+def _rebuilt(connection: Connection, number: int, row: Any) -> Image:
+    head, margin, alpha, status = _open_state(unseal(bytes(row.opens), "state", bytes(row.state)))
     found = connection.execute(
         select(entries.c.number, entries.c.site, entries.c.content, secrets.c.secret)
         .join(secrets, secrets.c.number == entries.c.number)
@@ -195,7 +196,7 @@ def _rebuilt(connection: Connection, number: int, row: Row[Any]) -> Image:
         "archived": [[name, content.subject] for name, (content, _) in cold.items()],
     }
     numbering = Numbering(
-        state=row[3],
+        state=row.secret,
         numbers=numbers,
         sites=row_sites,
         archived=set_aside,

@@ -41,9 +41,7 @@ _ANCHOR = (
 _STATE = (
     update(states)
     .where(states.c.memory == bindparam("memory_"))
-    .values(
-        edit=bindparam("edit_"), digest=bindparam("digest_"), size=bindparam("size_"), state=bindparam("state_")
-    )
+    .values(edit=bindparam("edit_"), digest=bindparam("digest_"), size=bindparam("size_"), state=bindparam("state_"))
 )
 
 
@@ -58,7 +56,9 @@ def erased_content(before: View, after: View) -> list[str]:
 class Pen:
     """Writes versions of one memory within one transaction."""
 
-    def __init__(self, database: Database, connection: Connection, head: Head, store_secret: bytes, memory: int) -> None:
+    def __init__(
+        self, database: Database, connection: Connection, head: Head, store_secret: bytes, memory: int
+    ) -> None:
         self._database = database
         self._connection = connection
         self._head = head
@@ -212,7 +212,10 @@ class Pen:
             entries,
             [
                 self._row(
-                    numbers[name], numbers[name], Content(name, kept.subject, kept.key, kept.value, kept.payload), kept.salt
+                    numbers[name],
+                    numbers[name],
+                    Content(name, kept.subject, kept.key, kept.value, kept.payload),
+                    kept.salt,
                 )
                 for name, kept in archive.items()
             ],
@@ -266,9 +269,7 @@ class Pen:
             sealed, opens = self._sealed("anchor", pack_anchor(view.warranties.anchors[number], view))
             if number in known:
                 self._connection.execute(_RENEW, {"number_": known[number], "secret_": opens})
-                self._connection.execute(
-                    _ANCHOR, {"memory_": self._memory, "number_": number, "weights_": sealed}
-                )
+                self._connection.execute(_ANCHOR, {"memory_": self._memory, "number_": number, "weights_": sealed})
             else:
                 known[number] = self._head.take(1)
                 self._opening[known[number]] = opens

@@ -1,8 +1,8 @@
 """The ledger's tables: leaves in one order, the hashes of complete subtrees, the frontier, signed heads.
 
-An append reads one row, the frontier, which it holds until its transaction ends: appends of one store follow each other,
-whichever memory they belong to. Hashes are kept at every fourth level (`merkle.read_sparse`), so an append writes
-1 1/15 of them on average.
+An append reads one row, the frontier, which it holds until its transaction ends: appends of one store follow each
+other, whichever memory they belong to. Hashes are kept at every fourth level (`merkle.read_sparse`), so an append
+writes 1 1/15 of them on average.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, insert, select, update
 
 from expunge.errors import InputError, StoreError, VerificationError
 from expunge.ledger.envelope import parse_envelope
@@ -67,6 +67,10 @@ class Head:
         first = self._next
         self._next += count
         return first
+
+    def skip_to(self, number: int) -> None:
+        """Give no number below this one."""
+        self._next = max(self._next, number)
 
     def append(self, envelope: bytes, kind: str, memory: str | None = None, edit: int | None = None) -> Leaf:
         """Add a leaf; it counts when `write` has been called and the transaction is committed."""
@@ -127,5 +131,5 @@ def leaves_from(
         yield _leaf(row)
 
 
-def _leaf(row: Row[Any]) -> Leaf:
+def _leaf(row: Any) -> Leaf:
     return Leaf(row.number, row.kind, row.memory, row.edit, bytes(row.envelope))

@@ -1,8 +1,8 @@
 """PostgreSQL: many machines, one writer a memory by advisory lock, readers never waiting.
 
-A deleted row stays in its page until VACUUM, and its bytes until the page is rewritten. `vacuum` therefore rewrites the one
-small table that holds secrets, and leaves the sealed content to the ordinary VACUUM. What the server's own log, its replicas
-and its backups keep is beyond a client's reach: ``docs/guides/erasure-on-disk.md``.
+A deleted row stays in its page until VACUUM, and its bytes until the page is rewritten. `vacuum` therefore rewrites
+the one small table that holds secrets, and leaves the sealed content to the ordinary VACUUM. What the server's own
+log, its replicas and its backups keep is beyond a client's reach: ``docs/guides/erasure-on-disk.md``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import URL, Connection, Executable, Row, bindparam, create_engine, delete, event, func, select
+from sqlalchemy import URL, Connection, Executable, bindparam, create_engine, delete, event, func, select
 from sqlalchemy.exc import NoSuchModuleError, ProgrammingError
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -49,7 +49,7 @@ class Postgres(Database):
         super().__init__(engine, timeout)
         self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
 
-    def glance(self, statement: Executable) -> Row[Any] | None:
+    def glance(self, statement: Executable) -> Any:
         """First row of one query by itself, in one round trip."""
         with translated(), self._autocommit.connect() as connection:
             return connection.execute(statement).first()
@@ -90,5 +90,3 @@ class Postgres(Database):
 
 def _lock_key(name: str) -> int:
     return int.from_bytes(hashlib.sha256(b"expunge/lock/v1\n" + name.encode()).digest()[:8], "big", signed=True)
-
-

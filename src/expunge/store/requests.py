@@ -1,7 +1,8 @@
 """Idempotency: a request that is repeated under its key is answered again, and applied once.
 
-The key is the caller's and is not stored, only a hash that finds the row. Request and answer are sealed under the key,
-because a receipt names entries by id: after an erasure, an id must not be left in the clear. Content is never part of it.
+The key is the caller's and is not stored, only a hash that finds the row. Request and answer are sealed under the
+key, because a receipt names entries by id: after an erasure, an id must not be left in the clear. Content is never
+part of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The tables of a store. `migrations/` creates them; a test holds the two together.
 
-Format: ``docs/formats/store.md``. Whatever tells of an entry is sealed (:mod:`expunge.store.seal`); what is not sealed is
-structure. A number (of an entry, a pruned record, a hold) also names its row of ``secrets``; numbers are never given twice
-and grow, so entries in order of number are in row order.
+Format: ``docs/formats/store.md``. Whatever tells of an entry is sealed (:mod:`expunge.store.seal`); what is not
+sealed is structure. A number (of an entry, a pruned record, a hold) also names its row of ``secrets``; numbers are
+never given twice and grow, so entries in order of number are in row order.
 """
 
 from __future__ import annotations

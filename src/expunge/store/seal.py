@@ -1,12 +1,13 @@
 """Content under the secret that dies with it.
 
-SQLite leaves copies of moved cells in unused parts of pages, even with `secure_delete`; PostgreSQL leaves dead rows and
-holes. What has to be destroyed is therefore made small and kept apart: an entry's content is stored sealed under a key
-derived from the entry's own 32-byte salt, and only the salt has to vanish. This is for erasure, not for confidentiality:
-whoever has the whole database has the salts of everything that still exists.
+SQLite leaves copies of moved cells in unused parts of pages, even with `secure_delete`; PostgreSQL leaves dead rows
+and holes. What has to be destroyed is therefore made small and kept apart: an entry's content is stored sealed under
+a key derived from the entry's own 32-byte salt, and only the salt has to vanish. This is for erasure, not for
+confidentiality: whoever has the whole database has the salts of everything that still exists.
 
-Format: ``docs/formats/store.md``. AES-256-GCM; one secret seals one plaintext, so its nonce is fixed at zero. Requests are
-sealed under the caller's idempotency key instead, with a random nonce, because a retried request may seal twice.
+Format: ``docs/formats/store.md``. AES-256-GCM; one secret seals one plaintext, so its nonce is fixed at zero.
+Requests are sealed under the caller's idempotency key instead, with a random nonce, because a retried request may
+seal twice.
 """
 
 from __future__ import annotations

@@ -1,16 +1,19 @@
 """SQLite: one file, write-ahead log, one writer at a time.
 
-`secure_delete` zeroes what is deleted but leaves copies of cells that a page split or merge has moved. Secrets are therefore
-kept where nothing ever moves: rows of one size, only ever appended at the right edge of their table, and destroyed by
-overwriting in place. Cutting the write-ahead log to nothing afterwards removes the older versions of their pages.
+`secure_delete` zeroes what is deleted but leaves copies of cells that a page split or merge has moved. Secrets are
+therefore kept where nothing ever moves: rows of one size, only ever appended at the right edge of their table, and
+destroyed by overwriting in place. Cutting the write-ahead log to nothing afterwards removes the older versions of
+their pages.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import random
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +48,7 @@ _NAP = 0.02
 _SETTLE = 2.0
 
 _SHRED = (
-    update(secrets)
-    .where(secrets.c.number.in_(bindparam("numbers", expanding=True)))
-    .values(secret=bytes(SECRET_BYTES))
+    update(secrets).where(secrets.c.number.in_(bindparam("numbers", expanding=True))).values(secret=bytes(SECRET_BYTES))
 )
 
 
@@ -60,6 +61,9 @@ class Sqlite(Database):
         self.path = Path(url.database)
         if not self.path.parent.is_dir():
             raise StoreError(f"there is no folder {self.path.parent} to keep {self.path.name} in")
+        # What it holds is content: nobody else's to read. SQLite gives its other files the same mode.
+        with suppress(OSError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         engine = create_engine(url, connect_args={"timeout": _NAP}, hide_parameters=True)
         event.listen(engine, "connect", _prepare)
         super().__init__(engine, timeout)
@@ -89,12 +93,24 @@ class Sqlite(Database):
     def settle(self, connection: Connection) -> bool:
         """Copy the write-ahead log into the file and cut it to nothing."""
         deadline = time.monotonic() + _SETTLE
-        while not self._truncated(connection):
+        while not self._cut(connection):
             if time.monotonic() > deadline:
                 log.warning("readers keep the write-ahead log of %s from being cut; trying again later", self.path.name)
                 return False
             time.sleep(_NAP * random.random())
         return True
+
+    def recover(self) -> None:
+        """Cut the write-ahead log, if nobody is using it: a process may have died between a commit and this."""
+        with translated(), self.engine.connect() as connection:
+            self._cut(connection)
+
+    def finish(self) -> None:
+        """Cut the write-ahead log, if nobody is using it, and give every connection back."""
+        try:
+            self.recover()
+        finally:
+            super().finish()
 
     def vacuum(self) -> Vacuumed:
         """Rewrite the file without free pages and cut the write-ahead log."""
@@ -107,16 +123,15 @@ class Sqlite(Database):
         """PRAGMA integrity_check and foreign_key_check."""
         with self.reading() as connection:
             found = [str(row[0]) for row in connection.execute(text("PRAGMA integrity_check"))]
-            strays = [f"a row of {row[0]} refers to nothing" for row in connection.execute(text("PRAGMA foreign_key_check"))]
-        return [line for line in found if line != "ok"] + strays
+            strays = [str(row[0]) for row in connection.execute(text("PRAGMA foreign_key_check"))]
+        return [line for line in found if line != "ok"] + [f"a row of {name} refers to nothing" for name in strays]
 
-    @staticmethod
-    def _truncated(connection: Connection) -> bool:
+    def _cut(self, connection: Connection) -> bool:
+        """Try once. A failure leaves a committed edit as it is, and its traces for the next try."""
         try:
             row = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").first()
         except DBAPIError as problem:
-            if not getattr(problem.orig, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-                raise
+            log.warning("the write-ahead log of %s could not be cut: %s", self.path.name, problem.orig)
             return False
         finally:
             connection.rollback()

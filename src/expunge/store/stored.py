@@ -1,9 +1,9 @@
 """A memory in a store: the verbs of `Memory`, each edit durable, signed and exclusive.
 
-An edit takes the memory's lock in the database, makes sure that the version in hand is the stored one, and lets the memory
-prepare the next. The memory's journal then writes rows, ledger leaf and erasure in one transaction; only after its commit
-does the new version count here. Readers use the version in hand, replaced when the stored edit number has moved on; they
-never wait for a writer.
+An edit takes the memory's lock in the database, makes sure that the version in hand is the stored one, and lets the
+memory prepare the next. The memory's journal then writes rows, ledger leaf and erasure in one transaction; only after
+its commit does the new version count here. Readers use the version in hand, replaced when the stored edit number has
+moved on; they never wait for a writer.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from expunge.attest import attest, attest_expiry, commitment_of
 from expunge.check import StateCheck
-from expunge.entries import check_subject, decode_payload, encode_payload, listed
-from expunge.errors import AdmissionRefused, DeletionRefused, ExpungeError, InputError, Refused, StoreError
+from expunge.entries import check_subject, encode_payload, listed
+from expunge.errors import AdmissionRefused, DeletionRefused, ExpungeError, Refused, StoreError
 from expunge.ledger.predicate import Action, Refusal
 from expunge.memory import Hit, Memory
 from expunge.problem import as_point
@@ -38,7 +38,7 @@ from expunge.store.points import reach
 from expunge.store.preview import Preview, deletable, preview_of
 from expunge.store.receipts import SignedReceipt, read_receipt, read_refusal, write_receipt, write_refusal
 from expunge.store.requests import Request
-from expunge.store.schema import states
+from expunge.store.schema import holds, states
 from expunge.types import Matrix, Vector
 from expunge.view import View
 from expunge.warranty import Mode, Warranty
@@ -73,14 +73,17 @@ class StoredMemory:
     def __init__(self, database: Database, identity: Identity, number: int, uuid: str, name: str) -> None:
         self._database = database
         self._identity = identity
-        self._number = number
+        self.number = number
         self.uuid = uuid
         self.name = name
         self._image: Image | None = None
         self._editing = False
+        self._held = False  # whether there are holds, known while an edit has the lock
         self._turn = threading.Lock()  # one edit at a time in this process
         self._swap = threading.Lock()  # replacing the version in hand
         self._head = select(states.c.edit, states.c.digest).where(states.c.memory == number)
+        held = select(func.count()).select_from(holds).where(holds.c.memory == number).scalar_subquery()
+        self._head_and_holds = self._head.add_columns(held.label("held"))
 
     def __len__(self) -> int:
         return len(self._current())
@@ -225,6 +228,7 @@ class StoredMemory:
         """Write the current version to one file, content and all."""
         self._current().save(path)
 
+    @overload
     def admit(
         self,
         key: npt.ArrayLike,
@@ -234,16 +238,64 @@ class StoredMemory:
         subject: str | None = None,
         payload: Any = None,
         on_expiry: Literal["report", "refuse"] = "report",
+        dry_run: Literal[False] = False,
         expected: str | None = None,
         idempotency_key: str | None = None,
-    ) -> SignedReceipt:
-        """Add one entry. See `Memory.admit`; `expected` and `idempotency_key` as for `delete`."""
+    ) -> SignedReceipt: ...
+
+    @overload
+    def admit(
+        self,
+        key: npt.ArrayLike,
+        value: npt.ArrayLike,
+        *,
+        id: str | None = None,  # noqa: A002 — the public word
+        subject: str | None = None,
+        payload: Any = None,
+        on_expiry: Literal["report", "refuse"] = "report",
+        dry_run: Literal[True],
+        expected: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Preview: ...
+
+    @overload
+    def admit(
+        self,
+        key: npt.ArrayLike,
+        value: npt.ArrayLike,
+        *,
+        id: str | None = None,  # noqa: A002 — the public word
+        subject: str | None = None,
+        payload: Any = None,
+        on_expiry: Literal["report", "refuse"] = "report",
+        dry_run: bool,
+        expected: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SignedReceipt | Preview: ...
+
+    def admit(
+        self,
+        key: npt.ArrayLike,
+        value: npt.ArrayLike,
+        *,
+        id: str | None = None,  # noqa: A002 — the public word
+        subject: str | None = None,
+        payload: Any = None,
+        on_expiry: Literal["report", "refuse"] = "report",
+        dry_run: bool = False,
+        expected: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SignedReceipt | Preview:
+        """Add one entry. See `Memory.admit`; the other options are those of `delete`."""
         request = Request.of(
             self.uuid, idempotency_key, verb="admit", id=id, subject=check_subject(subject), on_expiry=on_expiry
         )
 
         def act(memory: Memory) -> Receipt:
             return memory.admit(key, value, id=id, subject=subject, payload=payload, on_expiry=on_expiry)
+
+        if dry_run:
+            return self._preview(act, expected)
 
         def same(memory: Memory, name: str) -> bool:
             """Whether the entry that was admitted under the key, as far as it still exists, is the one given now."""
@@ -307,9 +359,9 @@ class StoredMemory:
     ) -> SignedReceipt | Preview:
         """Remove entries by id, by several ids, or by subject, in one transaction. See `Memory.delete`.
 
-        ``dry_run`` tells what would happen and writes nothing. ``expected`` is the digest of the state that the caller
-        has seen; if it is no longer the stored one, Conflict is raised. A request repeated under its ``idempotency_key``
-        gets the first answer again, receipt or refusal, and is not applied twice.
+        ``dry_run`` tells what would happen and writes nothing. ``expected`` is the digest of the state that the
+        caller has seen; if it is no longer the stored one, Conflict is raised. A request repeated under its
+        ``idempotency_key`` gets the first answer again, receipt or refusal, and is not applied twice.
         """
         names = ids if ids is None or isinstance(ids, str) else listed(ids, "ids")
 
@@ -390,6 +442,22 @@ class StoredMemory:
         request = Request.of(self.uuid, idempotency_key, verb="rebuild", nu=nu, cap=cap)
         return self._edit(act, "rebuild", request, expected, new_nu=nu)
 
+    def knows(self, subject: str) -> bool:
+        """Whether an entry of a subject is here, live, archived or forgotten."""
+        view = self._current()._view
+        live = any(view.alive[slot] for slot in view.entries.slots_of.get(subject, ()) if slot < view.count)
+        return live or any(record.subject == subject for record in view.warranties.records.values())
+
+    def adopt(self, image: Image) -> None:
+        """Take a version that was just written as the one in hand."""
+        image.memory.journal = _outside
+        with self._swap:
+            self._image = image
+
+    def refusal(self, connection: Connection, image: Image, held: dict[str, Hold]) -> Refused:
+        """Write the refusal of an erasure that holds forbid, commit it, and return what to raise."""
+        return _Scribe(self, connection, image, "deletion", None, None).refuse(held, time.perf_counter())
+
     def _edit(
         self,
         act: _Act,
@@ -402,7 +470,7 @@ class StoredMemory:
     ) -> SignedReceipt:
         """One edit: lock, agree on the version, prepare, write, commit, publish."""
         started = time.perf_counter()
-        with self._writing() as (connection, image):
+        with self.writing() as (connection, image):
             memory = image.memory
             if request is not None:
                 answer = request.answered(connection)
@@ -416,14 +484,14 @@ class StoredMemory:
             except _Held as problem:
                 raise scribe.refuse(problem.held, started) from None
             except Refused as problem:
-                if scribe.signed is not None:
-                    problem.receipt = scribe.signed
+                scribe.commit(problem)
                 raise
             finally:
                 memory.journal = _outside
-                if scribe.numbering is not None:
-                    current = memory._view.digest == scribe.digest and memory._view.edit == scribe.edit
-                    self._image = Image(memory, scribe.numbering) if current else None
+                if scribe.numbering is not None and scribe.after is not None:
+                    # Committed, and yet not published: whoever comes next takes it from the database.
+                    published = memory._view.edit == scribe.after.edit
+                    self._image = Image(memory, scribe.numbering) if published else None
             reach("published")
             if scribe.signed is None:
                 raise StoreError(f"the edit of {self.name!r} left no receipt: {receipt!r}")
@@ -453,16 +521,14 @@ class StoredMemory:
             memory = self._current()
             _check_expected(expected, memory)
             with self._database.reading() as connection:
-                holds = holds_of(connection, self._number)
+                known = holds_of(connection, self.number)
             seen: list[Preview] = []
 
             def look(before: View, after: View, receipt: Receipt) -> None:
                 if receipt.outcome == "refused":
                     return
-                held = matching(holds, before, erased_content(before, after))
-                seen.append(
-                    _refused(before, _hold_reason(held)) if held else preview_of(before, after, receipt)
-                )
+                held = matching(known, before, erased_content(before, after))
+                seen.append(_refused(before, _hold_reason(held)) if held else preview_of(before, after, receipt))
                 raise _Enough
 
             counted = memory.outcomes.copy()
@@ -489,15 +555,16 @@ class StoredMemory:
             self._turn.release()
 
     @contextmanager
-    def _writing(self) -> Iterator[tuple[Connection, Image]]:
+    def writing(self) -> Iterator[tuple[Connection, Image]]:
         """Hold the memory's lock, with the stored version in hand."""
         with self._mine(), self._database.writing(self.uuid) as connection:
             reach("locked")
             with self._swap:
-                row = connection.execute(self._head).first()
+                row = connection.execute(self._head_and_holds).first()
                 image = self._image
                 if image is None or row is None or not _is_current(image, row):
                     image = self._image = self._fresh(connection, gone=row is None)
+                self._held = row is not None and row.held > 0
                 self._editing = True
             reach("loaded")
             try:
@@ -525,7 +592,7 @@ class StoredMemory:
     def _fresh(self, connection: Connection, *, gone: bool) -> Image:
         if gone:
             raise StoreError(f"the memory {self.name!r} was dropped")
-        image = load_image(connection, self._number)
+        image = load_image(connection, self.number)
         image.memory.journal = _outside
         return image
 
@@ -548,20 +615,22 @@ class _Scribe:
         self._action = action
         self._request = request
         self._new_nu = new_nu
+        self._written: tuple[SignedReceipt, Numbering, View, bool] | None = None
         self.signed: SignedReceipt | None = None
         self.numbering: Numbering | None = None
-        self.digest = ""
-        self.edit = -1
+        self.after: View | None = None
 
     def write(self, before: View, after: View, receipt: Receipt) -> None:
-        """State, leaf and erasure, in one transaction."""
+        """State, leaf and erasure, in one transaction; a refusal is committed when its reason is known."""
         reach("solved")
         erased = erased_content(before, after) if after is not before else []
-        if erased:
-            held = matching(holds_of(self._connection, self._stored._number), before, erased)
+        if erased and self._stored._held:
+            held = matching(holds_of(self._connection, self._stored.number), before, erased)
             if held:
                 raise _Held(held)
-        self._write(before, after, receipt, None, None)
+        self._write(before, after, receipt, None)
+        if receipt.outcome != "refused":
+            self.commit(None)
 
     def refuse(self, held: dict[str, Hold], started: float) -> Refused:
         """Write the refusal of an erasure that a hold forbids; return what to raise."""
@@ -578,69 +647,79 @@ class _Scribe:
             details={"held": sorted(held)},
         )
         self._image.memory.outcomes["refused"] += 1
-        refusal = Refusal("legal_hold", float(len(held)), 0.0)
-        problem = DeletionRefused(_hold_reason(held), receipt=receipt, measured=float(len(held)), allowed=0.0)
-        self._write(view, view, receipt, refusal, problem)
-        if self.signed is not None:
-            problem.receipt = self.signed
+        count = float(len(held))
+        problem = DeletionRefused(_hold_reason(held), receipt=receipt, measured=count, allowed=0.0)
+        self._write(view, view, receipt, Refusal("legal_hold", count, 0.0))
+        self.commit(problem)
         return problem
 
-    def _write(
-        self, before: View, after: View, receipt: Receipt, refusal: Refusal | None, problem: Refused | None
-    ) -> None:
-        stored, connection, memory = self._stored, self._connection, self._image.memory
-        identity, numbering = stored._identity, self._image.numbering
-        facts = Facts.of(memory)
+    def commit(self, problem: Refused | None) -> None:
+        """Make what was written durable; a refusal gets its signed receipt."""
+        if self._written is None:
+            return
+        signed, numbering, after, erased = self._written
+        if self._request is not None:
+            admits = self._action == "admission" and signed.applied
+            admitted = commitment_of(after, signed.applied[0]) if admits else None
+            self._request.note(
+                self._connection,
+                {
+                    "receipt": write_receipt(signed),
+                    "refusal": None if problem is None else write_refusal(problem),
+                    "commitment": None if admitted is None else admitted.hex(),
+                },
+            )
+        reach("noted")
+        self._connection.commit()
+        self.signed, self.numbering, self.after = signed, numbering, after
+        reach("committed")
+        if problem is not None:
+            problem.receipt = signed
+        if erased:
+            self._stored._database.settle(self._connection)
+            reach("settled")
+
+    def _write(self, before: View, after: View, receipt: Receipt, refusal: Refusal | None) -> None:
+        stored, identity, numbering = self._stored, self._stored._identity, self._image.numbering
+        facts = Facts.of(self._image.memory)
         if receipt.outcome == "rebuilt":
             facts = Facts(after.size, self._new_nu, facts.next_id)
-        head = Head(connection)
-        pen = Pen(stored._database, connection, head, identity.secret, stored._number)
+        head = Head(self._connection)
+        pen = Pen(stored._database, self._connection, head, identity.secret, stored.number)
         if after is not before:
             numbering = pen.edit(numbering, before, after, facts)
-        told = {
-            "memory": stored.uuid,
-            "edit": after.edit,
-            "clock": identity.clock,
-            "initial_size": facts.initial_size,
-            "forgotten": self._image.numbering.forgotten | numbering.forgotten,
-        }
-        envelope = identity.sign(
-            attest(receipt, before, after, action=self._action, refusal=refusal, **told)  # type: ignore[arg-type]
+        forgotten = self._image.numbering.forgotten | numbering.forgotten
+        statement = attest(
+            receipt,
+            before,
+            after,
+            memory=stored.uuid,
+            edit=after.edit,
+            clock=identity.clock,
+            initial_size=facts.initial_size,
+            action=self._action,
+            refusal=refusal,
+            forgotten=forgotten,
         )
+        envelope = identity.sign(statement)
         reach("signed")
         leaf = head.append(envelope, receipt.outcome, stored.uuid, after.edit)
         if receipt.details.get("expired"):
-            notice = attest_expiry(receipt, before, after, **told)  # type: ignore[arg-type]
+            notice = attest_expiry(
+                receipt,
+                before,
+                after,
+                memory=stored.uuid,
+                edit=after.edit,
+                clock=identity.clock,
+                initial_size=facts.initial_size,
+                forgotten=forgotten,
+            )
             head.append(identity.sign(notice), "expired", stored.uuid, after.edit)
         head.write()
         reach("logged")
-        signed = SignedReceipt.of(
-            receipt, index=leaf.index, memory=stored.uuid, edit=after.edit, envelope=envelope
-        )
-        if self._request is not None:
-            self._note(signed, after, problem)
-        reach("noted")
-        connection.commit()
-        reach("committed")
-        self.signed, self.numbering, self.digest, self.edit = signed, numbering, after.digest, after.edit
-        if pen.erased:
-            stored._database.settle(connection)
-            reach("settled")
-
-    def _note(self, signed: SignedReceipt, after: View, problem: Refused | None) -> None:
-        """Remember the answer under the request's key, in the same transaction."""
-        if self._request is None:
-            return
-        refusal = None
-        if signed.outcome == "refused":
-            refusal = write_refusal(problem if problem is not None else _refusal_of(signed, self._action))
-        admitted = commitment_of(after, signed.applied[0]) if self._action == "admission" and signed.applied else None
-        answer = {
-            "receipt": write_receipt(signed),
-            "refusal": refusal,
-            "commitment": None if admitted is None else admitted.hex(),
-        }
-        self._request.note(self._connection, answer)
+        signed = SignedReceipt.of(receipt, index=leaf.index, memory=stored.uuid, edit=after.edit, envelope=envelope)
+        self._written = signed, numbering, after, pen.erased
 
 
 def _outside(before: View, after: View, receipt: Receipt) -> None:

@@ -1,0 +1,108 @@
+"""Commands that keep a store safe: backup, restore."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from expunge.cli.command import command
+from expunge.cli.session import Session, read_file
+from expunge.errors import InputError
+
+__all__ = ["add"]
+
+PANEL = "Keep"
+
+
+def add(app: typer.Typer) -> None:
+    """Register the commands."""
+    command(
+        app,
+        "backup",
+        panel=PANEL,
+        examples=["expunge backup monday.db", "expunge backup monday.db --store postgresql://ward@host/memories"],
+    )(backup)
+    command(
+        app,
+        "restore",
+        panel=PANEL,
+        examples=[
+            "expunge restore monday.db --store sqlite:///new.db --key expunge.db.key",
+            "expunge restore monday.db --store sqlite:///new.db --key expunge.db.key --ledger log.jsonl --checkpoint kept.txt",
+        ],
+    )(restore)
+
+
+def backup(session: Session, file: Annotated[Path, typer.Argument(metavar="FILE", help="A new SQLite file.")]) -> None:
+    """Write a consistent copy of the whole store, without its signing key.
+
+    A backup holds content. Whatever is erased from the store later is still in it: restore it only with the newest
+    ledger, and destroy backups when their time has come.
+    """
+    with session.store() as store, session.progress("Copying", None):
+        store.backup(file)
+        size, names = store.size, store.names()
+    session.show(
+        {"file": file, "memories": names, "leaves": size}, f"{file}: {len(names)} memories, {size} leaves of the ledger"
+    )
+
+
+def restore(
+    session: Session,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")],
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            "--ledger", metavar="FILE", help="The newest ledger there is (expunge log --out).", show_default=False
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint", metavar="FILE", help="A kept head that the ledger must reach.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Fill a new store from a backup, and apply again every erasure that the ledger records.
+
+    Needs --key: the restored store continues the ledger that this key signs. Content that was erased after the backup
+    never reaches the new database. Without --ledger, erasures made after the backup are not known and not applied.
+    """
+    from expunge.cli.ledger import head_of
+    from expunge.cli.render import fields
+
+    if session.signing_key is None:
+        raise InputError("the restored store continues its ledger: give --key with the signing key of the old one")
+    if not session.signing_key.exists():
+        raise InputError(f"there is no key file at {session.signing_key}; restoring needs the key of the old store")
+    kept = None if checkpoint is None else head_of(read_file(checkpoint))[1]
+    new = session.file is not None and not session.file.exists()
+    done = False
+    try:
+        with session.store(create=True) as store, session.progress("Restoring", None):
+            result = store.restore(file, ledger=ledger, checkpoint=kept)
+            size = store.size
+            done = True
+    finally:
+        # An empty store that this command made is in nobody's way.
+        if new and not done and session.file is not None:
+            for end in ("", "-wal", "-shm"):
+                Path(f"{session.file}{end}").unlink(missing_ok=True)
+    erased = sum(len(names) for names in result.erased_again.values())
+    session.show(
+        {**vars(result), "leaves": size},
+        fields(
+            [
+                ("restored", ", ".join(result.memories) or "nothing"),
+                ("erased again", f"{erased} entries" if erased else "none needed"),
+                ("stay dropped", ", ".join(result.dropped)),
+                ("lost", "; ".join(f"{name}: {reason}" for name, reason in result.lost.items())),
+                ("edits lost", str(result.edits_lost) if result.edits_lost else ""),
+                ("ledger", f"{size} leaves"),
+            ]
+        ),
+    )
+    if ledger is None:
+        session.note("No --ledger: erasures made after the backup are not known here.")

@@ -1,0 +1,117 @@
+"""Whom a verifier trusts: public keys, the log that they sign, and witnesses, as the command line names them.
+
+A key is a PEM file with a public key, a file with verifier keys, or a verifier key itself, ``origin+id+base64``, which
+also says which log it signs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from expunge.cli.session import read_file
+from expunge.errors import InputError
+
+if TYPE_CHECKING:
+    from expunge.ledger.note import NoteKey
+    from expunge.ledger.signing import VerifyingKey
+
+__all__ = ["OriginOption", "QuorumOption", "Trust", "TrustOption", "WitnessOption", "trusted", "witnesses"]
+
+_LARGEST = 64 * 1024
+
+TrustOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="KEY",
+        help="Key to trust: PEM file, verifier-key file or verifier key. Repeat for several.",
+        show_default=False,
+    ),
+]
+OriginOption = Annotated[
+    str | None,
+    typer.Option("--origin", metavar="TEXT", help="The log's name, where --trust is a PEM file.", show_default=False),
+]
+WitnessOption = Annotated[
+    list[str] | None,
+    typer.Option("--witness", metavar="KEY", help="Verifier key of a witness. Repeat for several.", show_default=False),
+]
+QuorumOption = Annotated[
+    int, typer.Option("--quorum", metavar="N", help="How many witnesses must have cosigned.", min=0, show_default=False)
+]
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Keys that may sign receipts, and the same keys as signers of the log ``origin``, where it is known."""
+
+    keys: tuple[VerifyingKey, ...]
+    log_keys: tuple[NoteKey, ...]
+    origin: str | None
+
+    @property
+    def log(self) -> tuple[tuple[NoteKey, ...], str]:
+        """Keys and origin of the log."""
+        if self.origin is None:
+            raise InputError("which log? give --origin, or --trust with the log's verifier key instead of a PEM file")
+        return self.log_keys, self.origin
+
+
+def trusted(given: list[str] | None, origin: str | None = None) -> Trust:
+    """Read ``--trust``."""
+    from expunge.ledger.note import NoteKey
+
+    if not given:
+        raise InputError(
+            "whom do you trust? give --trust with the log's verifier key (see: expunge show) or a PEM file"
+        )
+    keys: list[VerifyingKey] = []
+    named: list[NoteKey] = []
+    for text in given:
+        for found in _read(text):
+            if isinstance(found, NoteKey):
+                named.append(found)
+                found = found.public
+            if found not in keys:
+                keys.append(found)
+    origins = {key.name for key in named}
+    if origin is None and len(origins) > 1:
+        raise InputError(f"the keys are of several logs ({', '.join(sorted(origins))}); choose one with --origin")
+    chosen = origin or next(iter(origins), None)
+    log_keys = () if chosen is None else tuple(NoteKey(chosen, key) for key in keys)
+    return Trust(tuple(keys), log_keys, chosen)
+
+
+def witnesses(given: list[str] | None, quorum: int) -> tuple[tuple[NoteKey, ...], int]:
+    """Read ``--witness`` and ``--quorum``; without a number, every witness must have cosigned."""
+    from expunge.ledger.note import NoteKey
+
+    found = tuple(key for text in given or [] for key in _read(text) if isinstance(key, NoteKey))
+    if given and not found:
+        raise InputError("--witness takes a verifier key, name+id+base64")
+    if quorum > len(found):
+        raise InputError(f"--quorum {quorum} needs at least as many --witness keys; there are {len(found)}")
+    return found, quorum or len(found)
+
+
+def _read(text: str) -> list[NoteKey | VerifyingKey]:
+    from expunge.ledger.note import NoteKey
+    from expunge.ledger.signing import VerifyingKey
+
+    path = Path(text)
+    if "+" in text and not path.is_file():
+        return [NoteKey.from_text(text)]
+    data = read_file(path, limit=_LARGEST)
+    if data.lstrip().startswith(b"-----BEGIN"):
+        return [VerifyingKey.from_pem(data)]
+    try:
+        lines = data.decode("utf-8").split()
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is neither a PEM public key nor a file of verifier keys") from None
+    if not lines:
+        raise InputError(f"{path} is empty; it should hold a PEM public key or verifier keys")
+    return [NoteKey.from_text(line) for line in lines]

@@ -1,0 +1,70 @@
+"""Durable memories: SQLite or PostgreSQL, with a signed ledger. `open` is the way in.
+
+Read :mod:`expunge.store.stored` first (what one edit does), then :mod:`expunge.store.journal` (the rows it writes) and
+:mod:`expunge.store.store` (what concerns several memories). ``docs/formats/store.md`` has the tables.
+"""
+
+from __future__ import annotations
+
+from expunge.attest import Clock, utc_now
+from expunge.errors import InputError
+from expunge.store.backup import Restored
+from expunge.store.database import Vacuumed
+from expunge.store.errors import Busy, Conflict
+from expunge.store.events import EVENT_TYPE, Event, parse_event, subject_commitment
+from expunge.store.holds import Hold
+from expunge.store.identity import KeySource
+from expunge.store.integrity import Verified
+from expunge.store.log import Leaf
+from expunge.store.opening import connect, enter
+from expunge.store.preview import Preview
+from expunge.store.receipts import SignedReceipt
+from expunge.store.store import Erased, Store, SubjectErasure
+from expunge.store.stored import StoredMemory
+
+__all__ = [
+    "EVENT_TYPE",
+    "Busy",
+    "Conflict",
+    "Erased",
+    "Event",
+    "Hold",
+    "Leaf",
+    "Preview",
+    "Restored",
+    "SignedReceipt",
+    "Store",
+    "StoredMemory",
+    "SubjectErasure",
+    "Vacuumed",
+    "Verified",
+    "open",
+    "parse_event",
+    "subject_commitment",
+]
+
+
+def open(  # noqa: A001 — expunge.open is the public word
+    url: str,
+    signing_key: KeySource = None,
+    *,
+    origin: str | None = None,
+    timeout: float = 30.0,
+    clock: Clock = utc_now,
+) -> Store:
+    """Open a store, or make it: ``sqlite:///ward.db`` or ``postgresql://user@host/database``.
+
+    `signing_key` is a SigningKey or the path of one; for a new store a path that is not there is made. SQLite's
+    default is a file beside the database, ``ward.db.key``. `origin` names the ledger, once; by default it is derived
+    from the store's UUID. `timeout` is how long an edit waits for another writer, in seconds, before it gives up with
+    `Busy`.
+    """
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= 86_400:
+        raise InputError(f"timeout must be a number of seconds, not {timeout!r}")
+    database, beside = connect(url, float(timeout))
+    try:
+        identity = enter(database, signing_key, beside, origin, clock)
+    except BaseException:
+        database.engine.dispose()
+        raise
+    return Store(database, identity)

@@ -1,0 +1,134 @@
+"""Is the whole store what its ledger says? Everything is recomputed; the first thing that is wrong is raised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from expunge.errors import VerificationError
+from expunge.ledger.checkpoint import parse_checkpoint, verify_checkpoint
+from expunge.ledger.hashing import leaf_hash
+from expunge.ledger.merkle import Frontier, root_at
+from expunge.ledger.note import parse_note
+from expunge.ledger.predicate import PREDICATE_TYPE, Predicate, parse_predicate
+from expunge.store.database import Database
+from expunge.store.events import EVENT_TYPE, parse_event
+from expunge.store.identity import Identity
+from expunge.store.image import load_image
+from expunge.store.log import STRIDE, Leaf, frontier_of, leaves_from, node_reader
+from expunge.store.schema import anchors, checkpoints, entries, holds, memories, nodes, pruned, secrets, states
+from expunge.store.seal import SECRET_BYTES
+from expunge.verify.log import verify_log
+
+__all__ = ["Verified", "verify_store"]
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was checked, and found right."""
+
+    memories: int
+    entries: int
+    leaves: int
+    checkpoints: int
+
+
+def verify_store(database: Database, identity: Identity) -> Verified:
+    """Database, ledger, memories, secrets."""
+    if faults := database.faults():
+        raise VerificationError(f"the database is damaged: {faults[0]}")
+    with database.reading() as connection:
+        leaves = list(leaves_from(connection))
+        _verify_tree(connection, leaves)
+        head = identity.sign_head(frontier_of(connection)).to_bytes()
+        trusted = [identity.signing_key.public]
+        envelopes = [leaf.envelope for leaf in leaves]
+        verify_log(envelopes, head, trusted, [identity.log_key], identity.origin, also=(EVENT_TYPE,))
+        heads = _verify_checkpoints(connection, identity)
+        last, dropped = _verify_columns(leaves)
+        rows = connection.execute(select(memories).order_by(memories.c.number)).all()
+        stored = {row.uuid for row in rows}
+        if missing := sorted(last.keys() - dropped - stored):
+            raise VerificationError(f"the ledger speaks of memory {missing[0]}, which is not in the store")
+        count = sum(_verify_memory(connection, row, last, dropped) for row in rows)
+        _verify_secrets(connection)
+    return Verified(len(rows), count, len(leaves), heads)
+
+
+def _verify_tree(connection: Connection, leaves: list[Leaf]) -> None:
+    """Indices without a gap, stored hashes and frontier as the envelopes have them."""
+    stored = {(row.level, row.number): bytes(row.hash) for row in connection.execute(select(nodes))}
+    frontier = Frontier()
+    for expected, leaf in enumerate(leaves):
+        if leaf.index != expected:
+            raise VerificationError(f"the ledger has no leaf {expected}")
+        frontier, final = frontier.append(leaf_hash(leaf.envelope))
+        for node in final:
+            if node.level % STRIDE == 0 and stored.pop((node.level, node.index), None) != node.hash:
+                raise VerificationError(f"the stored hash of node {node.index} at level {node.level} is wrong")
+    if stored:
+        raise VerificationError(f"{len(stored)} stored hashes belong to no leaf")
+    if frontier != frontier_of(connection):
+        raise VerificationError("the stored frontier of the ledger is not that of its leaves")
+
+
+def _verify_checkpoints(connection: Connection, identity: Identity) -> int:
+    read, size = node_reader(connection), frontier_of(connection).size
+    rows = connection.execute(select(checkpoints)).all()
+    for row in rows:
+        note = parse_note(bytes(row.note))
+        verify_checkpoint(note, [identity.log_key], identity.origin)
+        stated = parse_checkpoint(note.text)
+        if stated.size != row.size or stated.size > size or stated.root != root_at(read, stated.size):
+            raise VerificationError(f"the ledger does not extend its signed head of {row.size} leaves")
+    return len(rows)
+
+
+def _verify_columns(leaves: list[Leaf]) -> tuple[dict[str, Predicate], set[str]]:
+    """What the columns beside an envelope say is what is in it. Returns each memory's last receipt, and the dropped."""
+    last: dict[str, Predicate] = {}
+    dropped: set[str] = set()
+    for leaf in leaves:
+        if leaf.statement.predicate_type == PREDICATE_TYPE:
+            receipt = parse_predicate(leaf.statement)
+            told = (receipt.outcome, receipt.memory, receipt.edit)
+            last[receipt.memory] = receipt
+        else:
+            event = parse_event(leaf.statement)
+            told = (event.kind, event.memory, None)  # type: ignore[assignment]
+            if event.kind == "dropped" and event.memory is not None:
+                dropped.add(event.memory)
+        if told != (leaf.kind, leaf.memory, leaf.edit):
+            raise VerificationError(f"leaf {leaf.index} is listed as something else than it is")
+    return last, dropped
+
+
+def _verify_memory(connection: Connection, row: Any, last: dict[str, Predicate], dropped: set[str]) -> int:
+    if row.uuid not in last or row.uuid in dropped:
+        raise VerificationError(f"the ledger knows no memory {row.name!r}")
+    memory, told = load_image(connection, row.number).memory, last[row.uuid]
+    view = memory._view
+    if (view.digest, view.edit) != (told.state_after, told.edit):
+        raise VerificationError(f"{row.name!r} is at edit {view.edit}; its last receipt is about edit {told.edit}")
+    if (view.size, len(view.warranties.records)) != (told.after.live, told.after.pruned):
+        raise VerificationError(f"{row.name!r} does not have the entries that its last receipt counts")
+    check = memory.check()
+    if not check.passed:
+        raise VerificationError(f"{row.name!r} fails the check: residual {check.worst:.3g}")
+    return view.size
+
+
+def _verify_secrets(connection: Connection) -> None:
+    """No secret outlives what it opens, and nothing is sealed under a secret that is not there."""
+    held = set(connection.execute(select(secrets.c.number).where(secrets.c.secret != bytes(SECRET_BYTES))).scalars())
+    columns = (entries.c.number, pruned.c.number, holds.c.number, anchors.c.secret, states.c.secret)
+    used = {number for column in columns for number in connection.execute(select(column)).scalars()}
+    if lost := used - held:
+        raise VerificationError(f"{len(lost)} rows are sealed under secrets that are not there")
+    if left := held - used:
+        raise VerificationError(f"{len(left)} secrets outlived what they open")
+    total = connection.execute(select(func.count()).select_from(states)).scalar_one()
+    if total != connection.execute(select(func.count()).select_from(memories)).scalar_one():
+        raise VerificationError("a memory has no state")

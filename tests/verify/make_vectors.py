@@ -1,0 +1,125 @@
+"""Rebuild the vectors that ``docs/formats/`` quotes: ``python -m tests.verify.make_vectors`` from the root.
+
+Everything is written down here rather than solved for, so that the bytes are the same on every machine: the
+paper's Example 1 after its third entry, which had no weight, was deleted. The signing keys are the public test keys
+of RFC 8032 §7.1. ``test_vectors.py`` checks that the committed files are what this writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from expunge.attest import Comparison
+from expunge.commitment import blind, commit, state_digest, weights_digest
+from expunge.evidence import Evidence, Prior, StateShown
+from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
+from expunge.ledger.envelope import sign_statement
+from expunge.ledger.hashing import leaf_hash
+from expunge.ledger.log_proof import InclusionProof
+from expunge.ledger.merkle import HashTree
+from expunge.ledger.note import NoteKey
+from expunge.ledger.predicate import (
+    AttemptStated,
+    Listed,
+    Predicate,
+    ProblemStated,
+    Residuals,
+    Sizes,
+    Solver,
+    at_most,
+)
+from expunge.ledger.signing import SigningKey
+
+FOLDER = Path(__file__).parent / "vectors"
+SIGNER = SigningKey.from_seed(bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"))
+LOGGER = SigningKey.from_seed(bytes.fromhex("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb"))
+ORIGIN = "ledger.example/icu-7"
+
+KEYS = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 0.9]])
+VALUES = np.array([[1.0], [2.0], [9.0]])
+CAP, SIGMA = 1.0, 5.0
+# exp(−4/25), negated: t = 1 − 2Kα at both remaining keys.
+OFFSET = -0.8521437889662113
+SALTS = [bytes(range(32 * row, 32 * (row + 1))) for row in range(3)]
+SUBJECTS = ["patient-1", "patient-1", "patient-17"]
+
+
+def digests(count: int) -> tuple[Any, Any]:
+    """Blinds and commitments of the first entries."""
+    hidden = [blind(SALTS[row], f"entry-{row}", SUBJECTS[row], None) for row in range(count)]
+    commitments = [commit(hidden[row], KEYS[row].tobytes(), VALUES[row].tobytes()) for row in range(count)]
+    return tuple(np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(count, 32) for rows in (hidden, commitments))  # type: ignore[return-value]
+
+
+def sample() -> tuple[Predicate, StateShown, Prior, Comparison]:
+    """The receipt, and the states before and after."""
+    blinds, commitments = digests(3)
+    half, none = np.array([0.5, 0.5, 0.0]), at_most(0.0)
+    older = weights_digest(OFFSET, half, blinds)
+    newer = weights_digest(OFFSET, half[:2], blinds[:2])
+    after = StateShown(CAP, SIGMA, OFFSET, KEYS[:2], VALUES[:2], half[:2], blinds[:2], commitments[:2], newer)
+    prior = Prior(CAP, SIGMA, commitments, older)
+    comparison = Comparison("daqp", 0.0, 0.0, "value_range", 2, half[:2], OFFSET)
+    check = Residuals(none, none, none)
+    predicate = Predicate(
+        memory="6f1c8f1e-6a43-4d0c-9c0a-2b9d4b1f7a11",
+        edit=7,
+        action="deletion",
+        outcome="certified_zero",
+        time="2026-03-01T12:30:05Z",
+        state_before=state_digest(CAP, SIGMA, commitments, older),
+        state_after=state_digest(CAP, SIGMA, commitments[:2], newer),
+        before=Sizes(3, 0),
+        after=Sizes(2, 0),
+        applied=Listed.of([commitments[2].tobytes()], 1),
+        problem=ProblemStated(CAP, SIGMA, 2, 3),
+        check=check,
+        attempts=(AttemptStated("path", check, 0.000244140625, None),),
+        solver=Solver("expunge", "0.1.0"),
+        seconds=0.00048828125,
+        reference=comparison.stated(),
+    )
+    return predicate, after, prior, comparison
+
+
+def build() -> dict[str, bytes]:
+    """Return the contents of every vector file, by file name."""
+    predicate, after, prior, comparison = sample()
+    statement = predicate.to_statement()
+    envelope = sign_statement(statement, SIGNER).to_bytes()
+    tree = HashTree([leaf_hash(b"an earlier receipt"), leaf_hash(envelope)])
+    head = sign_checkpoint(Checkpoint(ORIGIN, 2, tree.root()), LOGGER)
+    inclusion = InclusionProof(1, tree.inclusion_path(1), head).to_bytes()
+    bundle = Evidence(envelope, after, prior, comparison, inclusion=inclusion)
+    data = bundle.to_bytes()
+    start = data.index(b'{"after"')
+    manifest = data[start : data.index(b"PK\x03\x04", start)]
+    receipt = {
+        "key_id": SIGNER.key_id,
+        "payload": statement.to_bytes().decode(),
+        "envelope": envelope.decode(),
+        "leaf_hash": leaf_hash(envelope).hex(),
+        "public_key": SIGNER.public.raw.hex(),
+    }
+    evidence = {
+        "file": "sample.evidence",
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "manifest": manifest.decode(),
+        "log_vkey": NoteKey(ORIGIN, LOGGER.public).to_text(),
+    }
+    return {"receipt.json": dump(receipt), "evidence.json": dump(evidence), "sample.evidence": data}
+
+
+def dump(content: dict[str, Any]) -> bytes:
+    """Return the text of one vector file."""
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+if __name__ == "__main__":
+    for name, content in build().items():
+        (FOLDER / name).write_bytes(content)

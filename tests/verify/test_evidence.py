@@ -1,0 +1,659 @@
+"""Evidence bundles: what they show is recomputed, what they hide stays hidden, each alteration has its name."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from expunge import Memory
+from expunge.attest import Comparison
+from expunge.commitment import state_digest, weights_digest
+from expunge.errors import InputError, StoreError, VerificationError
+from expunge.evidence import Evidence, Prior, StateShown, write_evidence
+from expunge.kernel import kernel_block
+from expunge.ledger.errors import (
+    EvidenceAddedMismatch,
+    EvidenceArrayInvalid,
+    EvidenceArrayMalformed,
+    EvidenceCheckFailed,
+    EvidenceCheckMismatch,
+    EvidenceCommitmentMismatch,
+    EvidenceCommitmentRepeated,
+    EvidenceContainerInvalid,
+    EvidenceFieldInvalid,
+    EvidenceFieldMissing,
+    EvidenceFieldUnknown,
+    EvidenceFormatUnsupported,
+    EvidenceInclusionMissing,
+    EvidenceMemberMismatch,
+    EvidenceMemberMissing,
+    EvidenceMemberUnknown,
+    EvidencePartitionMismatch,
+    EvidencePriorDisclosed,
+    EvidencePriorMismatch,
+    EvidencePriorMissing,
+    EvidenceProblemMismatch,
+    EvidenceReadoutMismatch,
+    EvidenceReferenceMismatch,
+    EvidenceReferenceMissing,
+    EvidenceRemovedMismatch,
+    EvidenceSizeMismatch,
+    EvidenceStateMismatch,
+    EvidenceTooLarge,
+    EvidenceWeightsMismatch,
+    InclusionRootMismatch,
+    JsonNotCanonical,
+    ReceiptSubjectMismatch,
+)
+from expunge.types import AnyArray
+from expunge.verify import verify_evidence
+from expunge.verify.errors import ProofDigestMismatch
+from expunge.verify.evidence import parse_bundle
+
+from .alter import DROP, document, forge, leaves, members, objects, packed, put, rebundle, restated, spelled
+from .alter import Path as Place
+from .cases import LOG_KEYS, ORIGIN, TRUSTED, case, ledger, ward_memory
+
+NAMES = list(ledger().cases)
+# It has a prior state in full, a reference, a proof and an inclusion proof; the other a prior in digest.
+FULL, ERASURE = "ward-admitted", "ward-decrement"
+OTHER = "ab" * 32
+
+
+def npy(array: AnyArray) -> bytes:
+    header = repr({"descr": array.dtype.str, "fortran_order": False, "shape": array.shape})
+    text = header + " " * (-(len(header) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + array.tobytes()
+
+
+def arrays(bundle: bytes, name: str) -> AnyArray:
+    import io
+
+    found: AnyArray = np.load(io.BytesIO(members(bundle)[name]), allow_pickle=False)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_bundle_verifies(name: str, tmp_path: Path) -> None:
+    made = case(name)
+    verify_evidence(made.evidence, TRUSTED, log_keys=LOG_KEYS, origin=ORIGIN)
+    file = tmp_path / "bundle"
+    file.write_bytes(made.evidence)
+    verify_evidence(file, TRUSTED)
+    verify_evidence(str(file), TRUSTED)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bytes_to_object_to_identical_bytes(name: str) -> None:
+    data = case(name).evidence
+    found = parse_bundle(data)
+    prior, shown, stated = found.prior, found.reference, case(name).predicate.reference
+    reference = None
+    if shown is not None and stated is not None:
+        reference = Comparison(
+            shown.backend,
+            stated.residual,
+            stated.readout_difference,
+            stated.denominator,
+            stated.probes,
+            shown.coefficients,
+            shown.offset,
+        )
+    again = Evidence(
+        receipt=found.receipt,
+        after=StateShown(
+            found.cap,
+            found.sigma,
+            found.offset,
+            found.keys,
+            found.values,
+            found.coefficients,
+            found.blinds,
+            found.commitments,
+            found.weights,
+        ),
+        prior=None
+        if prior is None
+        else Prior(prior.cap, prior.sigma, prior.commitments, prior.weights, prior.offset, prior.coefficients),
+        reference=reference,
+        proof=found.proof,
+        inclusion=found.inclusion,
+    )
+    assert again.to_bytes() == data
+
+
+def test_numpy_reads_the_arrays() -> None:
+    data = case(FULL).evidence
+    for name in members(data):
+        if name.endswith(".npy"):
+            assert npy(arrays(data, name)) == members(data)[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_bundle_tells_whose_entries_they_are(name: str) -> None:
+    """Keys and values are there; ids, subjects, payloads and salts are not."""
+    data = case(name).evidence
+    for secret in ledger().secrets:
+        if secret.startswith((b"ENTRY", b"PATIENT", b"COLD", b"WARM", b"NOTE", b"TEXT", b'"NOTE')):
+            assert secret not in data
+
+
+def removal(memory: Memory) -> tuple[Memory, str, dict[str, Any]]:
+    """A memory, an active entry, and a journal that keeps what an evidence bundle of its deletion is made from."""
+    name = memory.ids[int(np.flatnonzero(memory.coefficients > 0.0)[0])]
+    kept: dict[str, Any] = {}
+
+    def journal(before: Any, after: Any, receipt: Any) -> None:
+        slot = before.slot(name)
+        entries = before.entries
+        kept["secrets"] = (
+            before.keys[int(np.flatnonzero(before.slots == slot)[0])].tobytes(),
+            entries.values[slot].tobytes(),
+            entries.salts[slot],
+            entries.blinds[slot].tobytes(),
+        )
+        kept["commitment"] = entries.commitments[slot].tobytes()
+        kept["salts"] = list(entries.salts)
+        kept["bundle"] = Evidence(b"", StateShown.of(after), Prior.of(before, after)).to_bytes()
+        kept["before"] = (before.keys.copy(), before.coefficients.copy(), before.state.offset)
+
+    memory.journal = journal
+    return memory, name, kept
+
+
+def test_nothing_is_left_of_a_removed_entry_but_its_commitment() -> None:
+    memory, name, kept = removal(ward_memory())
+    memory.delete(name)
+    assert not any(secret in kept["bundle"] for secret in kept["secrets"])
+    assert kept["commitment"] in kept["bundle"]
+    assert not any(salt in kept["bundle"] for salt in kept["salts"])
+    assert "before/coefficients.npy" not in members(kept["bundle"])
+
+
+def test_older_coefficients_would_give_a_removed_key_away() -> None:
+    """Why a bundle does not hold them: with the remaining keys alone, the key comes out to eight digits."""
+    points = np.random.default_rng(3).standard_normal((40, 2))
+    memory, name, kept = removal(Memory.fit(points, points, sigma=2.0, nu=0.3))
+    memory.delete(name)
+    keys, coefficients, offset = kept["before"]
+    row = next(row for row, key in enumerate(keys) if key.tobytes() == kept["secrets"][0])
+    rest = np.delete(np.arange(len(keys)), row)
+    margin = rest[(coefficients[rest] > 0.0) & (coefficients[rest] < memory.cap)]
+    weight = 1.0 - coefficients[rest].sum()
+    # On the margin Σ α κ = (1 − ρ)/2; what the others leave of it is α κ of the removed key.
+    kernel = (0.5 * (1.0 - offset) - kernel_block(keys[margin], keys[rest], 2.0) @ coefficients[rest]) / weight
+    distances = -4.0 * np.log(kernel)
+    design = np.hstack([-2.0 * keys[margin], np.ones((margin.size, 1))])
+    found = np.linalg.lstsq(design, distances - (keys[margin] ** 2).sum(axis=1), rcond=None)[0][:2]
+    assert np.abs(found - keys[row]).max() < 1e-8
+
+
+def test_the_file_is_its_owners_and_whole(tmp_path: Path) -> None:
+    memory = ward_memory()
+    file = tmp_path / "bundle"
+    write_evidence(file, None, memory._view, b"{}")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [file]
+    with pytest.raises(InputError):
+        write_evidence(tmp_path, None, memory._view, b"{}")
+    with pytest.raises(StoreError):
+        write_evidence(tmp_path / "missing" / "bundle", None, memory._view, b"{}")
+    with pytest.raises(StoreError):
+        verify_evidence(tmp_path / "nowhere", TRUSTED)
+    with pytest.raises(StoreError):
+        verify_evidence(tmp_path, TRUSTED)
+
+
+def test_a_file_that_is_too_large(tmp_path: Path) -> None:
+    file = tmp_path / "bundle"
+    with file.open("wb") as out:
+        out.truncate(2**31)
+    with pytest.raises(EvidenceTooLarge):
+        verify_evidence(file, TRUSTED)
+
+
+def test_what_the_caller_asks_for() -> None:
+    made = case(ERASURE)
+    with pytest.raises(InputError):
+        verify_evidence(made.evidence, TRUSTED, log_keys=LOG_KEYS)
+    without = rebundle(made.evidence, {"inclusion.tlog-proof": None})
+    verify_evidence(without, TRUSTED)
+    with pytest.raises(EvidenceInclusionMissing):
+        verify_evidence(without, TRUSTED, log_keys=LOG_KEYS, origin=ORIGIN)
+    later = rebundle(made.evidence, {"before/commitments.npy": None}, lambda manifest: manifest | {"before": None})
+    verify_evidence(later, TRUSTED, require_prior=False)
+    with pytest.raises(EvidencePriorMissing):
+        verify_evidence(later, TRUSTED)
+
+
+@pytest.mark.parametrize("name", sorted(members(case(FULL).evidence).keys() - {"manifest.json"}))
+def test_a_file_that_is_not_the_listed_one(name: str) -> None:
+    contents = members(case(FULL).evidence)
+    for at in (0, len(contents[name]) // 2, len(contents[name]) - 1):
+        altered = bytearray(contents[name])
+        altered[at] ^= 1
+        with pytest.raises(EvidenceMemberMismatch):
+            verify_evidence(packed(contents | {name: bytes(altered)}), TRUSTED)
+
+
+def nudge(name: str, at: tuple[int, ...], change: Callable[[Any], Any]) -> Callable[[bytes], bytes]:
+    def alter(data: bytes) -> bytes:
+        array = arrays(data, name).copy()
+        array[at] = change(array[at])
+        return rebundle(data, {name: npy(array)})
+
+    return alter
+
+
+def stated(*path: str, value: Any) -> Callable[[bytes], bytes]:
+    return lambda data: restated(data, path, value)
+
+
+def up(number: float) -> float:
+    return float(np.nextafter(number, np.inf))
+
+
+def second_row_like_the_first(data: bytes) -> bytes:
+    changed: dict[str, bytes | None] = {}
+    for name in ("keys", "values", "blinds", "commitments", "coefficients"):
+        array = arrays(data, f"after/{name}.npy").copy()
+        array[1] = array[0]
+        changed[f"after/{name}.npy"] = npy(array)
+    return rebundle(data, changed)
+
+
+# What was altered in a bundle whose digests were made right again, and the error.
+ALTERED: list[tuple[str, str, Callable[[bytes], bytes], type[VerificationError]]] = [
+    ("key", FULL, nudge("after/keys.npy", (3, 1), up), EvidenceCommitmentMismatch),
+    ("value", FULL, nudge("after/values.npy", (3, 1), up), EvidenceCommitmentMismatch),
+    ("blind", FULL, nudge("after/blinds.npy", (3, 7), lambda byte: byte ^ 1), EvidenceCommitmentMismatch),
+    ("commitment", FULL, nudge("after/commitments.npy", (3, 7), lambda byte: byte ^ 1), EvidenceCommitmentMismatch),
+    ("coefficient", FULL, nudge("after/coefficients.npy", (3,), up), EvidenceWeightsMismatch),
+    ("row", FULL, second_row_like_the_first, EvidenceWeightsMismatch),
+    ("nan", FULL, nudge("after/keys.npy", (3, 1), lambda _: np.nan), EvidenceArrayInvalid),
+    ("huge", FULL, nudge("after/values.npy", (3, 1), lambda _: 1e200), EvidenceArrayInvalid),
+    ("inf", FULL, nudge("after/coefficients.npy", (0,), lambda _: np.inf), EvidenceArrayInvalid),
+    ("prior commitment", FULL, nudge("before/commitments.npy", (2, 9), lambda byte: byte ^ 1), EvidencePriorMismatch),
+    ("prior coefficient", FULL, nudge("before/coefficients.npy", (2,), up), EvidenceWeightsMismatch),
+    ("hidden commitment", ERASURE, nudge("before/commitments.npy", (2, 9), lambda x: x ^ 1), EvidencePriorMismatch),
+    ("reference", FULL, nudge("reference/coefficients.npy", (0,), lambda x: x + 1e-6), EvidenceReferenceMismatch),
+    ("offset", FULL, stated("after", "offset", value="0x1.0000000000000p-1"), EvidenceWeightsMismatch),
+    ("weights", FULL, stated("after", "weights", value=OTHER), EvidenceWeightsMismatch),
+    ("cap", FULL, stated("after", "cap", value="0x1.0000000000000p-1"), EvidenceProblemMismatch),
+    ("sigma", FULL, stated("after", "sigma", value="0x1.8000000000000p+1"), EvidenceProblemMismatch),
+    ("entries", FULL, stated("after", "entries", value=30), EvidenceArrayMalformed),
+    ("dimension", FULL, stated("after", "dimension", value=4), EvidenceArrayMalformed),
+    ("width", FULL, stated("after", "width", value=1), EvidenceArrayMalformed),
+    ("prior offset", FULL, stated("before", "offset", value="0x1.0000000000000p-1"), EvidenceWeightsMismatch),
+    ("no prior offset", FULL, stated("before", "offset", value=None), EvidenceMemberUnknown),
+    ("prior weights", FULL, stated("before", "weights", value=OTHER), EvidencePriorMismatch),
+    ("prior cap", FULL, stated("before", "cap", value="0x1.0000000000000p-1"), EvidenceProblemMismatch),
+    ("prior sigma", FULL, stated("before", "sigma", value="0x1.8000000000000p+1"), EvidenceProblemMismatch),
+    ("prior entries", FULL, stated("before", "entries", value=29), EvidenceArrayMalformed),
+    ("no prior", FULL, stated("before", value=None), EvidenceMemberUnknown),
+    ("reference backend", FULL, stated("reference", "backend", value="proxqp"), EvidenceReferenceMismatch),
+    ("reference offset", FULL, stated("reference", "offset", value="0x1.0000000000000p-1"), EvidenceReferenceMismatch),
+    ("no reference", FULL, stated("reference", value=None), EvidenceMemberUnknown),
+    ("format", FULL, stated("format", value="expunge/evidence/v2"), EvidenceFormatUnsupported),
+    ("members", FULL, stated("members", "after/keys.npy", value=OTHER), EvidenceMemberMismatch),
+    ("unlisted", FULL, stated("members", "after/keys.npy", value=DROP), EvidenceMemberUnknown),
+    ("listed", FULL, stated("members", "after/nothing.npy", value=OTHER), EvidenceMemberMissing),
+    ("no key", FULL, lambda data: rebundle(data, {"after/keys.npy": None}), EvidenceMemberMissing),
+    ("no receipt", FULL, lambda data: rebundle(data, {"receipt.json": None}), EvidenceMemberMissing),
+    ("no prior file", FULL, lambda data: rebundle(data, {"before/commitments.npy": None}), EvidenceMemberMissing),
+    (
+        "no reference file",
+        FULL,
+        lambda data: rebundle(data, {"reference/coefficients.npy": None}),
+        EvidenceMemberMissing,
+    ),
+    ("stray", FULL, lambda data: rebundle(data, {"after/notes.txt": b"x"}), EvidenceMemberUnknown),
+    (
+        "reference and its field",
+        FULL,
+        lambda data: rebundle(data, {"reference/coefficients.npy": None}, lambda m: m | {"reference": None}),
+        EvidenceReferenceMissing,
+    ),
+    (
+        "another receipt",
+        FULL,
+        lambda data: rebundle(data, {"receipt.json": case("ward-rebuilt").envelope}),
+        EvidenceProblemMismatch,
+    ),
+    (
+        "the next receipt",
+        FULL,
+        lambda data: rebundle(data, {"receipt.json": case("ward-admitted-reserve").envelope}),
+        EvidenceSizeMismatch,
+    ),
+    (
+        "a prior that is none",
+        "ward-noop",
+        lambda data: rebundle(
+            data,
+            {"before/commitments.npy": members(data)["after/commitments.npy"]},
+            lambda m: (
+                m | {"before": {k: m["after"][k] for k in ("cap", "sigma", "entries", "weights")} | {"offset": None}}
+            ),
+        ),
+        EvidencePriorMismatch,
+    ),
+    (
+        "the proof of another state",
+        FULL,
+        lambda data: rebundle(data, {"proof.json": members(case(ERASURE).evidence)["proof.json"]}),
+        ProofDigestMismatch,
+    ),
+    (
+        "the place of another",
+        FULL,
+        lambda data: rebundle(data, {"inclusion.tlog-proof": case("ward-admitted-reserve").inclusion}),
+        InclusionRootMismatch,
+    ),
+]
+
+
+@pytest.mark.parametrize(("what", "name", "alter", "error"), ALTERED, ids=[what for what, *_ in ALTERED])
+def test_an_alteration_has_its_name_even_with_digests_made_right(
+    what: str, name: str, alter: Callable[[bytes], bytes], error: type[VerificationError]
+) -> None:
+    data = alter(case(name).evidence)
+    assert data != case(name).evidence
+    log: dict[str, Any] = {} if "receipt" in what else {"log_keys": LOG_KEYS, "origin": ORIGIN}
+    with pytest.raises(error) as caught:
+        verify_evidence(data, TRUSTED, **log)
+    assert type(caught.value) is error
+
+
+def test_the_reference_may_differ_where_the_receipt_says_so() -> None:
+    """A reference nearer to the state than stated, or further away, is not the one of the receipt."""
+    made = case(FULL)
+    whole = put(document(made), ("reference", "readout_difference"), "0x1.0000000000000p-20")
+    with pytest.raises(EvidenceReadoutMismatch):
+        verify_evidence(rebundle(made.evidence, {"receipt.json": forge(made, whole)}), TRUSTED)
+
+
+# (case, field, value, error): signed by the trusted key, consistent in itself, and not what the evidence shows.
+FALSE: list[tuple[str, str, Any, type[VerificationError]]] = [
+    (FULL, "applied.commitments.0", OTHER, EvidenceAddedMismatch),
+    (ERASURE, "applied.commitments.0", OTHER, EvidenceRemovedMismatch),
+    (ERASURE, "applied.commitments", [], EvidenceRemovedMismatch),
+    ("ward-pruned-archive", "applied.commitments.0", "00" * 32, EvidenceRemovedMismatch),
+    ("archive-admitted-1", "warranties.reactivated.commitments.0", "00" * 32, EvidenceAddedMismatch),
+    (FULL, "problem.cap", "0x1.0000000000000p-1", EvidenceProblemMismatch),
+    (FULL, "problem.sigma", "0x1.8000000000000p+1", EvidenceProblemMismatch),
+    (FULL, "problem.dimension", 4, EvidenceProblemMismatch),
+    (FULL, "state.after", OTHER, EvidenceStateMismatch),
+    (FULL, "state.before", OTHER, EvidencePriorMismatch),
+    (ERASURE, "state.before", OTHER, EvidencePriorMismatch),
+    ("ward-created", "applied.commitments.0", "00" * 32, EvidenceAddedMismatch),
+    ("ward-rebuilt", "check.mass", "0x1.0000000000000p-35", EvidenceCheckMismatch),
+    ("ward-rebuilt", "check.box", "0x1.0000000000000p-35", EvidenceCheckMismatch),
+    ("ward-rebuilt", "check.stationarity", "0x1.0000000000000p-35", EvidenceCheckMismatch),
+    (FULL, "reference", None, EvidenceReferenceMissing),
+    (FULL, "reference.backend", "proxqp", EvidenceReferenceMismatch),
+    (FULL, "reference.residual", "0x1.0000000000000p-35", EvidenceReferenceMismatch),
+    (FULL, "reference.residual", "inf", EvidenceReferenceMismatch),
+    (FULL, "reference.readout_difference", "0x1.0000000000000p-20", EvidenceReadoutMismatch),
+    (FULL, "reference.denominator", "one", EvidenceReadoutMismatch),
+    (FULL, "reference.probes", 30, EvidenceReadoutMismatch),
+]
+
+
+@pytest.mark.parametrize(("name", "field", "value", "error"), FALSE)
+def test_a_receipt_that_is_not_true(name: str, field: str, value: Any, error: type[VerificationError]) -> None:
+    made = case(name)
+    path = tuple(int(key) if key.isdigit() else key for key in field.split("."))
+    receipt = forge(made, put(document(made), path, value), subjects="state" in path)
+    with pytest.raises(error) as caught:
+        verify_evidence(rebundle(made.evidence, {"receipt.json": receipt}), TRUSTED)
+    assert type(caught.value) is error
+
+
+# What nobody can recompute: the signature vouches for it, and the log fixes what was signed.
+VOUCHED = {
+    "memory": "00000000-0000-0000-0000-000000000000",
+    "edit": 99,
+    "time": "2026-03-01T12:30:06Z",
+    "seconds": "0x1.0000000000000p+0",
+    "solver.name": "other",
+    "solver.version": "9",
+    "problem.initial_entries": 31,
+    "attempts.0.path": "cold",
+    "attempts.0.seconds": "0x1.0000000000000p+0",
+    "warranties.expired.count": 1,
+    "warranties.renewed.count": 1,
+    "warranties.expired.commitments": None,
+    "warranties.renewed.commitments": None,
+}
+
+
+@pytest.mark.parametrize("field", VOUCHED)
+def test_what_only_the_signature_vouches_for_is_fixed_by_the_log(field: str) -> None:
+    made, value = case(FULL), VOUCHED[field]
+    path: Place = tuple(int(key) if key.isdigit() else key for key in field.split("."))
+    whole = document(made)
+    if path[-1] == "commitments":
+        whole = put(put(whole, (*path[:-1], "count"), 1), path, [OTHER])
+    else:
+        whole = put(whole, path, value)
+    forged = rebundle(made.evidence, {"receipt.json": forge(made, whole)})
+    verify_evidence(forged, TRUSTED)
+    with pytest.raises(InclusionRootMismatch):
+        verify_evidence(forged, TRUSTED, log_keys=LOG_KEYS, origin=ORIGIN)
+
+
+def test_every_field_of_a_receipt_is_recomputed_contradicted_or_vouched_for() -> None:
+    from .test_receipt import CONTRADICTIONS
+
+    known = {".".join("[]" if key.isdigit() else key for key in field.split(".")) for _, field, *_ in FALSE}
+    known |= {".".join("[]" if key.isdigit() else key for key in field.split(".")) for _, field, *_ in CONTRADICTIONS}
+    known |= {".".join("[]" if key.isdigit() else key for key in field.split(".")) for field in VOUCHED}
+    fixed = {"covers", "does_not_cover.[]", "tolerances.acceptance", "tolerances.partition", "tolerances.published"}
+    # Residuals of an attempt go with those of the check; its error goes with its residuals.
+    alike = {"attempts.[].check.box", "attempts.[].check.stationarity", "attempts.[].error"}
+    alike |= {"warranties.reactivated.commitments"}
+    assert {spelled(path) for path, _ in leaves(document(case(FULL)))} <= known | fixed | alike
+
+
+def test_a_prior_in_full_beside_a_removal_is_refused() -> None:
+    """A writer that discloses what gives the removed key away, with every digest right."""
+    memory, name, kept = removal(ward_memory())
+    made = case(ERASURE)
+    memory.delete(name)
+    view = memory._view
+    keys, coefficients, offset = kept["before"]
+    blinds = np.zeros((len(keys), 32), dtype=np.uint8)
+    commitments = parse_bundle(kept["bundle"]).prior.commitments  # type: ignore[union-attr]
+    weights = weights_digest(offset, coefficients, blinds)
+    before = state_digest(memory.cap, memory.sigma, commitments, weights)
+    whole = document(made)
+    whole["state"] = {"before": before, "after": view.digest}
+    whole["entries"] = {"before": {"live": 30, "pruned": 0}, "after": {"live": 29, "pruned": 0}}
+    whole["applied"]["commitments"] = [kept["commitment"].hex()]
+    whole["reference"] = None
+    receipt = forge(made, whole, subjects=True)
+    shown = StateShown.of(view)
+    hidden = Prior(memory.cap, memory.sigma, commitments, weights)
+    verify_evidence(Evidence(receipt, shown, hidden).to_bytes(), TRUSTED)
+    disclosed = Prior(memory.cap, memory.sigma, commitments, weights, offset, coefficients)
+    with pytest.raises(EvidencePriorDisclosed):
+        verify_evidence(Evidence(receipt, shown, disclosed).to_bytes(), TRUSTED)
+
+
+def forged_state(change: Callable[[dict[str, Any]], None], name: str = "ward-rebuilt") -> bytes:
+    """A bundle and a receipt by the trusted key for a state that was made up, every digest right."""
+    made = case(name)
+    found = parse_bundle(made.evidence)
+    state = {field: getattr(found, field) for field in StateShown.__dataclass_fields__}
+    state |= {field: value.copy() for field, value in state.items() if isinstance(value, np.ndarray)}
+    change(state)
+    state["weights"] = weights_digest(state["offset"], state["coefficients"], state["blinds"])
+    after = state_digest(state["cap"], state["sigma"], state["commitments"], state["weights"])
+    receipt = forge(made, put(document(made), ("state", "after"), after), subjects=True)
+    prior = found.prior
+    assert prior is not None
+    shown = Prior(prior.cap, prior.sigma, prior.commitments, prior.weights, prior.offset, prior.coefficients)
+    return Evidence(receipt, StateShown(**state), shown, proof=found.proof).to_bytes()
+
+
+def test_a_state_that_is_not_optimal() -> None:
+    def unbalanced(state: dict[str, Any]) -> None:
+        active = np.flatnonzero(state["coefficients"])[:2]
+        state["coefficients"][active] += [1e-6, -1e-6]
+
+    def shifted(state: dict[str, Any]) -> None:
+        state["offset"] += 1e-6
+
+    verify_evidence(forged_state(lambda state: None), TRUSTED)
+    for change in (unbalanced, shifted):
+        with pytest.raises(EvidenceCheckFailed):
+            verify_evidence(forged_state(change), TRUSTED)
+
+
+def test_a_prior_state_that_is_not_optimal() -> None:
+    made = case(FULL)
+    found = parse_bundle(made.evidence)
+    prior = found.prior
+    assert prior is not None
+    assert prior.coefficients is not None
+    coefficients = prior.coefficients.copy()
+    coefficients[np.flatnonzero(coefficients)[:2]] += [1e-6, -1e-6]
+    place = {bytes(row): at for at, row in enumerate(found.commitments)}
+    order = [place[bytes(row)] for row in prior.commitments]
+    weights = weights_digest(prior.offset or 0.0, coefficients, found.blinds[order])
+    before = state_digest(prior.cap, prior.sigma, prior.commitments, weights)
+    receipt = forge(made, put(document(made), ("state", "before"), before), subjects=True)
+    changed = rebundle(
+        made.evidence,
+        {"receipt.json": receipt, "before/coefficients.npy": npy(coefficients)},
+        lambda manifest: put(manifest, ("before", "weights"), weights.hex()),
+    )
+    with pytest.raises(EvidenceCheckFailed, match="before the edit"):
+        verify_evidence(changed, TRUSTED)
+
+
+def test_a_proof_of_another_partition() -> None:
+    """The proof holds for these keys, but the coefficients put an entry elsewhere, by less than the check sees."""
+    made = case("ward-certified_zero")
+    found = parse_bundle(made.evidence)
+    coefficients = found.coefficients.copy()
+    coefficients[int(np.flatnonzero(coefficients == 0.0)[0])] = 1e-14
+    weights = weights_digest(found.offset, coefficients, found.blinds)
+    after = state_digest(found.cap, found.sigma, found.commitments, weights)
+    receipt = forge(made, put(document(made), ("state", "after"), after), subjects=True)
+    changed = rebundle(
+        made.evidence,
+        {"receipt.json": receipt, "after/coefficients.npy": npy(coefficients)},
+        lambda manifest: put(manifest, ("after", "weights"), weights.hex()),
+    )
+    with pytest.raises(EvidencePartitionMismatch):
+        verify_evidence(changed, TRUSTED)
+
+
+def test_one_entry_twice() -> None:
+    def doubled(state: dict[str, Any]) -> None:
+        for field in ("keys", "values", "blinds", "commitments", "coefficients"):
+            state[field][1] = state[field][0]
+
+    with pytest.raises(EvidenceCommitmentRepeated):
+        verify_evidence(forged_state(doubled), TRUSTED)
+
+
+def test_a_receipt_whose_subjects_do_not_follow() -> None:
+    made = case(FULL)
+    receipt = forge(made, put(document(made), ("state", "after"), OTHER))
+    with pytest.raises(ReceiptSubjectMismatch):
+        verify_evidence(rebundle(made.evidence, {"receipt.json": receipt}), TRUSTED)
+
+
+MANIFEST = json.loads(members(case(FULL).evidence)["manifest.json"])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=spelled(path))
+        for path, _ in leaves(MANIFEST)
+        if path[0] in ("after", "before", "reference")
+    ],
+)
+def test_malformed_fields_of_the_manifest(path: Place) -> None:
+    malformed: list[Any] = [True, 0, -1, 2**53 - 1, "\n", "inf", "0x1p+0", [1], {}]
+    for wrong in malformed:
+        if path == ("reference", "backend") and isinstance(wrong, str):
+            continue
+        with pytest.raises(EvidenceFieldInvalid):
+            verify_evidence(restated(case(FULL).evidence, path, wrong), TRUSTED)
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=spelled(path)) for path in objects(MANIFEST)])
+def test_missing_and_unknown_fields_of_the_manifest(path: Place) -> None:
+    data, inner = case(FULL).evidence, MANIFEST
+    for key in path:
+        inner = inner[key]
+    if path != ("members",):
+        for key in inner:
+            error = EvidenceFormatUnsupported if key == "format" else EvidenceFieldMissing
+            with pytest.raises(error):
+                verify_evidence(restated(data, (*path, key), DROP), TRUSTED)
+        with pytest.raises(EvidenceFieldUnknown):
+            verify_evidence(restated(data, (*path, "x"), 1), TRUSTED)
+    malformed: list[Any] = [True, 1, "x", []] if path else []
+    for wrong in malformed:
+        with pytest.raises(EvidenceFieldInvalid):
+            verify_evidence(restated(data, path, wrong), TRUSTED)
+
+
+@pytest.mark.parametrize("manifest", [b"[]", b"{}", b"null", b'{"format":1}'])
+def test_a_manifest_that_is_none(manifest: bytes) -> None:
+    contents = members(case(FULL).evidence)
+    with pytest.raises(EvidenceFormatUnsupported):
+        verify_evidence(packed(contents | {"manifest.json": manifest}), TRUSTED)
+    with pytest.raises(JsonNotCanonical):
+        verify_evidence(packed(contents | {"manifest.json": contents["manifest.json"] + b"\n"}), TRUSTED)
+
+
+def compressed(contents: dict[str, bytes]) -> bytes:
+    import io
+    import zipfile
+
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def test_the_container_has_one_form() -> None:
+    data = case(FULL).evidence
+    contents = members(data)
+    manifest, *rest = contents.items()
+    for wrong in (
+        b"",
+        b"PK\x03\x04",
+        data[:-1],
+        data + b"\n",
+        b"\n" + data,
+        data[:-2] + b"\x01\x00x",
+        compressed(contents),
+        packed(dict([*rest, manifest])),
+        packed(dict([manifest, *reversed(rest)])),
+        data.replace(b"after/keys.npy", b"after/KEYS.npy", 1),
+    ):
+        with pytest.raises((EvidenceContainerInvalid, EvidenceMemberUnknown)):
+            verify_evidence(wrong, TRUSTED)
+    with pytest.raises(EvidenceMemberMissing):
+        verify_evidence(packed({}), TRUSTED)
+    again = bytearray(data)
+    # A change that keeps the checksum's place but not its value.
+    again[14] ^= 1
+    with pytest.raises(EvidenceContainerInvalid):
+        verify_evidence(bytes(again), TRUSTED)
+    assert zlib.crc32(contents["manifest.json"]) == int.from_bytes(data[14:18], "little")
