@@ -48,7 +48,7 @@ class Tally:
     paths: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     worst_check: float = 0.0
-    worst_score: float = 0.0
+    worst_score: float | None = None  # None where no state was set beside a refit
     seconds: float = 0.0
 
     def report(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def soak(name: str, draw: Draw, sigma: float, edits: int, seed: int, tally: Tall
         if step % 100 == 99:
             fresh = memory.refit()
             difference = np.max(np.abs(fresh.score(memory.keys) - memory.score(memory.keys)))
-            tally.worst_score = max(tally.worst_score, float(difference))
+            tally.worst_score = max(tally.worst_score or 0.0, float(difference))
         if step % 1000 == 999:
             progress(name, step + 1, edits, memory, tally)
     tally.outcomes.update(memory.outcomes)
@@ -187,10 +187,11 @@ def main() -> None:
         row = run(name, chosen.edits, chosen.keys, chosen.limit).report()
         report[name] = {"machine": describe(), **row}
         failed |= row["worst_check"] > 1e-9 or row["rescued"] + row["refused"] > 0
+        score = row["worst_score_difference_from_refit"]
+        compared = "not compared with a refit" if score is None else f"worst score difference from a refit {score:.1e}"
         print(
             f"{name:<15} {row['edits']:>7} edits, {row['rescued']} rescues, {row['refused']} refusals, "
-            f"worst check {row['worst_check']:.1e}, worst score difference from a refit "
-            f"{row['worst_score_difference_from_refit']:.1e}, {row['seconds_in_edits']:.0f} s in edits, "
+            f"worst check {row['worst_check']:.1e}, {compared}, {row['seconds_in_edits']:.0f} s in edits, "
             f"peak {row['peak_rss_gib']:.2f} GiB, attempts {row['attempts']}",
             flush=True,
         )

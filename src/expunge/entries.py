@@ -206,12 +206,21 @@ class Entries:
             self.site[slot] = -1
 
     def rewind(self, count: int) -> None:
-        """Forget slots that no published state counts."""
-        if self.count > count:
-            self.wipe(list(range(count, self.count)))
-            for column in (self.ids, self.subjects, self.payloads, self.salts):
-                del column[count:]
-            self.count = count
+        """Forget slots that no published state counts, however far an interrupted edit got with them."""
+        for name in self.ids[count:]:
+            if name is not None and self.slot_of.get(name, -1) >= count:
+                del self.slot_of[name]
+        for subject in self.subjects[count:]:
+            members = self.slots_of.get(subject or "", set())
+            members -= {slot for slot in members if slot >= count}
+            if not members:
+                self.slots_of.pop(subject or "", None)
+        for column in (self.ids, self.subjects, self.payloads, self.salts):
+            del column[count:]
+        for array in (self.values, self.blinds, self.commitments):
+            array[count:] = 0
+        self.site[count:] = -1
+        self.count = count
 
     def compacted(self, slots: IndexArray, sites: IndexArray) -> Entries:
         """Copy with these slots alone, in order, at these sites."""

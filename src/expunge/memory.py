@@ -11,15 +11,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from expunge.certificate import Certificate, certify
-from expunge.check import StateCheck, check_state
+from expunge.check import StateCheck
 from expunge.commitment import new_salts
 from expunge.draft import Draft, Honoured, rescues
 from expunge.entries import (
@@ -34,9 +34,10 @@ from expunge.entries import (
     listed,
 )
 from expunge.errors import AdmissionRefused, DeletionRefused, InputError, MissingExtra, SolveError
-from expunge.kernel import kernel_block, squared_distances
+from expunge.kernel import kernel_block
 from expunge.partition import Partition
 from expunge.problem import Problem, as_point, as_points, as_values, cap_from, fewest_keys, row_bytes
+from expunge.reading import Hit, readout, search
 from expunge.receipt import Attempt, Outcome, Receipt
 from expunge.solution import Solution
 from expunge.solver.fit import distinct_sites, fit
@@ -44,7 +45,7 @@ from expunge.solver.gram import GramRows
 from expunge.solver.margin import refined_inverse
 from expunge.solver.state import ABSENT
 from expunge.transaction import Path, transact
-from expunge.types import IndexArray, Matrix, Vector
+from expunge.types import Matrix, Vector
 from expunge.view import View
 from expunge.warranty import Mode, Warranty
 
@@ -54,20 +55,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Hit", "Memory"]
 
+Seen = TypeVar("Seen")
+
 # Absent sites and wiped slots are tolerated up to a quarter of the memory before it is compacted.
 COMPACT_ABOVE = 64
-
-
-@dataclass(frozen=True)
-class Hit:
-    """One entry of a search: its share of the readout at the query, and what it holds."""
-
-    id: str
-    share: float
-    similarity: float
-    value: Vector
-    subject: str | None
-    payload: Any
 
 
 class Memory:
@@ -161,38 +152,40 @@ class Memory:
         return isinstance(name, str) and self._view.slot(name) is not None
 
     def __repr__(self) -> str:
-        groups = self.partition
-        return (
-            f"<Memory of {len(self)} entries, d={self.dimension}: {groups.margin.size} margin, "
-            f"{groups.bound.size} bound, {groups.reserve.size} reserve; cap {self.cap:.6g}, sigma {self.sigma:g}>"
-        )
+        def description(view: View) -> str:
+            groups, state = Partition.of(view.coefficients, view.state.cap), view.state
+            return (
+                f"<Memory of {view.size} entries, d={state.gram.keys.shape[1]}: {groups.margin.size} margin, "
+                f"{groups.bound.size} bound, {groups.reserve.size} reserve; cap {state.cap:.6g}, "
+                f"sigma {state.gram.sigma:g}>"
+            )
+
+        return self._seen(description)
 
     @property
     def ids(self) -> tuple[str, ...]:
         """Ids in row order."""
-        names = self._view.entries.ids
-        return tuple(names[slot] or "" for slot in self._view.slots.tolist())
+        return self._seen(lambda view: view.ids)
 
     @property
     def subjects(self) -> tuple[str | None, ...]:
         """Subjects in row order."""
-        owners = self._view.entries.subjects
-        return tuple(owners[slot] for slot in self._view.slots.tolist())
+        return self._seen(lambda view: view.subjects)
 
     @property
     def keys(self) -> Matrix:
         """Keys in row order, (n, d) float64, read-only."""
-        return self._view.keys
+        return self._seen(lambda view: view.keys)
 
     @property
     def values(self) -> Matrix:
         """Values in row order, (n, dv) float64, read-only."""
-        return self._view.values
+        return self._seen(lambda view: view.values)
 
     @property
     def coefficients(self) -> Vector:
         """Coefficients α in row order, (n,) float64, read-only."""
-        return self._view.coefficients
+        return self._seen(lambda view: view.coefficients)
 
     @property
     def offset(self) -> float:
@@ -217,7 +210,7 @@ class Memory:
     @property
     def partition(self) -> Partition:
         """Rows on the margin, at the bound and in reserve."""
-        return Partition.of(self.coefficients, self.cap)
+        return self._seen(lambda view: Partition.of(view.coefficients, view.state.cap))
 
     @property
     def inverse(self) -> Matrix:
@@ -225,28 +218,33 @@ class Memory:
 
         Identical margin keys share one row and column: M would be singular with both.
         """
-        state = self._view.state
-        order = np.sort(state.margin.members)
-        return refined_inverse(state.gram.block(order, order))
+
+        def margin_block(view: View) -> Matrix:
+            gram = view.state.gram
+            keys = gram.keys[np.sort(view.state.margin.members)]
+            return kernel_block(keys, keys, gram.sigma)
+
+        return refined_inverse(self._seen(margin_block))
 
     @property
     def deletable(self) -> int:
         """How many more entries can be deleted at this cap: n − ⌈1/C⌉, archived ones included."""
-        return len(self) + len(self._view.warranties.archive) - fewest_keys(self.cap)
+        view = self._view
+        return view.size + len(view.warranties.archive) - fewest_keys(view.state.cap)
 
     @property
     def digest(self) -> str:
         """Digest of the current state, as receipts name it."""
-        return self._view.digest
+        return self._seen(lambda view: view.digest)
 
     @property
     def solution(self) -> Solution:
         """Coefficients and offset with the problem that they solve."""
-        return Solution(Problem(self.keys, self.cap, self.sigma), self.coefficients, self.offset)
+        return self._seen(lambda view: view.solution)
 
     def payload(self, name: str) -> Any:
         """Payload of an entry."""
-        return decode_payload(self._view.entries.payloads[self._slot(name)])
+        return self._seen(lambda view: decode_payload(view.entries.payloads[_slot(view, name)]))
 
     def read(self, queries: npt.ArrayLike, *, projection: float | None = None) -> Matrix:
         """Normalized readout o(q) = Σακv / Σακ at queries (m, d) or (d,) → (m, dv).
@@ -257,12 +255,16 @@ class Memory:
         keys then share their weight, at the cost of a known step away from the optimum.
         """
         points = as_points(queries, "queries", dimension=self.dimension)
-        view = self._view
-        coefficients = view.coefficients if projection is None else self._projected(projection)
-        active = np.flatnonzero(coefficients)
-        weights = self._weights(points, active, coefficients)
-        totals = weights.sum(axis=1, keepdims=True)
-        return np.asarray(weights @ view.values[active] / totals)
+        if projection is None:
+            return self._seen(lambda view: readout(view, points, view.coefficients))
+        from expunge.solver.projection import project
+
+        def projected(view: View) -> Matrix:
+            cap, sigma = view.state.cap, view.state.gram.sigma
+            point = project(view.keys, view.coefficients, cap=cap, sigma=sigma, tolerance=projection)
+            return readout(view, points, point.coefficients)
+
+        return self._seen(projected)
 
     def score(self, points: npt.ArrayLike) -> Vector:
         """Gate score s(x) = 2Σακ(x, x_i) − ρ at points (m, d) or (d,) → (m,)."""
@@ -275,29 +277,11 @@ class Memory:
         point = as_points(query, "query", dimension=self.dimension)
         if point.shape[0] != 1:
             raise InputError(f"search takes one query, not {point.shape[0]}")
-        view = self._view
-        active = np.flatnonzero(view.coefficients)
-        weights = self._weights(point, active, view.coefficients)[0]
-        shares = weights / weights.sum()
-        similarity = kernel_block(point, view.keys[active], self.sigma)[0]
-        hits = []
-        for place in np.argsort(-shares, kind="stable")[:k].tolist():
-            slot = int(view.slots[active[place]])
-            hits.append(
-                Hit(
-                    id=view.entries.ids[slot] or "",
-                    share=float(shares[place]),
-                    similarity=float(similarity[place]),
-                    value=view.values[active[place]],
-                    subject=view.entries.subjects[slot],
-                    payload=decode_payload(view.entries.payloads[slot]),
-                )
-            )
-        return hits
+        return self._seen(lambda view: search(view, point, k))
 
     def check(self) -> StateCheck:
         """Mass, box and stationarity errors, recomputed from the keys themselves."""
-        return check_state(self.keys, self.coefficients, self.offset, cap=self.cap, sigma=self.sigma)
+        return self.solution.check()
 
     def prove(self) -> Proof:
         """Prove the partition in ball arithmetic, with the keys, cap and width taken as exact.
@@ -307,42 +291,52 @@ class Memory:
         """
         from expunge.proof import prove_partition
 
-        return prove_partition(self.keys, self.coefficients, cap=self.cap, sigma=self.sigma)
+        found = self.solution
+        return prove_partition(found.problem.keys, found.coefficients, cap=found.problem.cap, sigma=found.problem.sigma)
 
     def bounds(self) -> Bounds:
         """Rigorous upper bounds on the errors of this state, over every query and not only sampled ones."""
         from expunge.bounds import rigorous_bounds
 
+        found, values = self._seen(lambda view: (view.solution, view.values))
         return rigorous_bounds(
-            self.keys, self.coefficients, self.offset, cap=self.cap, sigma=self.sigma, values=self.values
+            found.problem.keys,
+            found.coefficients,
+            found.offset,
+            cap=found.problem.cap,
+            sigma=found.problem.sigma,
+            values=values,
         )
 
     def certificate(self, name: str) -> Certificate:
         """What removing an entry now would be: no change at all, or a refit of the others at the same cap."""
-        row = int(np.flatnonzero(self._view.slots == self._slot(name))[0])
-        return certify(
-            row,
-            name,
-            self.keys,
-            self.values,
-            self.coefficients,
-            offset=self.offset,
-            cap=self.cap,
-            sigma=self.sigma,
-            proved=bool(self._proved_zero(self._view)[row]) if self.coefficients[row] == 0.0 else False,
-        )
+
+        def certified(view: View) -> Certificate:
+            row = int(np.flatnonzero(view.slots == _slot(view, name))[0])
+            return certify(
+                row,
+                name,
+                view.keys,
+                view.values,
+                view.coefficients,
+                offset=view.state.offset,
+                cap=view.state.cap,
+                sigma=view.state.gram.sigma,
+                proved=bool(view.coefficients[row] == 0.0 and _proved_zero(view)[row]),
+            )
+
+        return self._seen(certified)
 
     def refit(self) -> Memory:
         """Fresh memory with the same entries and cap, solved from nothing: the reference for a deletion."""
-        entries, slots = self._view.entries, self._view.slots.tolist()
-        fresh = Memory._solved(
-            Problem(self.keys, self.cap, self.sigma),
-            self.values,
-            list(self.ids),
-            list(self.subjects),
-            [entries.payloads[slot] for slot in slots],
-            b"".join(entries.salts[slot] for slot in slots),
-        )
+
+        def content(view: View) -> tuple[Problem, Matrix, list[str], list[str | None], list[bytes | None], bytes]:
+            entries, slots = view.entries, view.slots.tolist()
+            payloads = [entries.payloads[slot] for slot in slots]
+            salts = b"".join(entries.salts[slot] for slot in slots)
+            return view.solution.problem, view.values, list(view.ids), list(view.subjects), payloads, salts
+
+        fresh = Memory._solved(*self._seen(content))
         fresh.initial_size, fresh.nu, fresh._next_id = self.initial_size, self.nu, self._next_id
         return fresh
 
@@ -459,7 +453,7 @@ class Memory:
         started = time.perf_counter()
         with self._lock:
             view = self._begin()
-            proved = self._proved_zero(view)
+            proved = _proved_zero(view)
             slots = view.slots[proved].tolist()
             unproved = int(np.count_nonzero(view.coefficients == 0.0)) - len(slots)
             details = {"mode": mode, "unproved": unproved}
@@ -521,7 +515,7 @@ class Memory:
 
     def warranties(self) -> list[Warranty]:
         """Where each pruned entry stands: slack at pruning, what is proved to remain of it, status."""
-        return self._view.warranties.rows(self._view.state)
+        return self._seen(lambda view: view.warranties.rows(view.state))
 
     def save(self, path: str | FilePath) -> None:
         """Write the memory to one file, atomically."""
@@ -540,9 +534,9 @@ class Memory:
         """Start an edit from exactly what is published, whatever an interrupted one left behind."""
         view = self._view
         if self._unsettled:
-            self._wipe(view)
-            view.entries.rewind(view.count)
             view.state.gram.rewind(view.state.sites, view.state.active())
+            view.entries.rewind(view.count)
+            self._wipe(view)
         self._unsettled = True
         return view
 
@@ -601,7 +595,10 @@ class Memory:
             sites = {int(view.entries.site[slot]) for slot in slots} - {-1}
             gone = [site for site in sites if view.state.status[site] == ABSENT]
             for site in gone:
-                view.site_of_key.pop(view.state.gram.keys[site].tobytes(), None)
+                packed = view.state.gram.keys[site].tobytes()
+                # The key may be wiped already, and zero may be another site's.
+                if view.site_of_key.get(packed) == site:
+                    del view.site_of_key[packed]
             view.state.gram.wipe(gone)
             view.entries.wipe(slots)
             self._unwiped.clear()
@@ -659,37 +656,18 @@ class Memory:
                 raise InputError(f"no entry has id {name!r}; nothing was deleted")
         return sorted(slots), pruned
 
-    def _proved_zero(self, view: View) -> npt.NDArray[np.bool_]:
-        """Rows whose coefficient is proved to be zero: by rigorous bounds, and where these fall short by balls."""
-        from expunge.bounds import proved_zero
-
-        zero = proved_zero(view.keys, view.coefficients, cap=self.cap, sigma=self.sigma)
-        if np.array_equal(zero, view.coefficients == 0.0):
-            return zero
-        try:
-            proof = self.prove()
-        except MissingExtra:
-            return zero
-        if proof.outcome == "proved":
-            return np.asarray(view.coefficients == 0.0)
-        return zero
-
-    def _projected(self, tolerance: float) -> Vector:
-        from expunge.solver.projection import project
-
-        return project(self.keys, self.coefficients, cap=self.cap, sigma=self.sigma, tolerance=tolerance).coefficients
-
-    def _weights(self, points: Matrix, rows: IndexArray, coefficients: Vector) -> Matrix:
-        distances = squared_distances(points, self._view.keys[rows])
-        distances -= distances.min(axis=1, keepdims=True)
-        with np.errstate(over="ignore"):
-            return np.asarray(coefficients[rows] * np.exp(-distances / self.sigma**2))
-
-    def _slot(self, name: str) -> int:
-        slot = self._view.slot(check_id(name))
-        if slot is None:
-            raise InputError(f"no entry has id {name!r}")
-        return slot
+    def _seen(self, look: Callable[[View], Seen]) -> Seen:
+        """Look at one version, whole: again if an edit has published another, and wiped content, in between."""
+        while True:
+            view = self._view
+            try:
+                found = look(view)
+            except Exception:
+                if self._view is view:
+                    raise
+            else:
+                if self._view is view:
+                    return found
 
     def _free_id(self) -> str:
         while self._view.slot(str(self._next_id)) is not None:
@@ -697,6 +675,30 @@ class Memory:
         name = str(self._next_id)
         self._next_id += 1
         return name
+
+
+def _proved_zero(view: View) -> npt.NDArray[np.bool_]:
+    """Rows whose coefficient is proved to be zero: by rigorous bounds, and where these fall short by balls."""
+    from expunge.bounds import proved_zero
+    from expunge.proof import prove_partition
+
+    cap, sigma = view.state.cap, view.state.gram.sigma
+    zero = proved_zero(view.keys, view.coefficients, cap=cap, sigma=sigma)
+    looks_zero = np.asarray(view.coefficients == 0.0)
+    if np.array_equal(zero, looks_zero):
+        return zero
+    try:
+        proof = prove_partition(view.keys, view.coefficients, cap=cap, sigma=sigma)
+    except MissingExtra:
+        return zero
+    return looks_zero if proof.outcome == "proved" else zero
+
+
+def _slot(view: View, name: str) -> int:
+    slot = view.slot(check_id(name))
+    if slot is None:
+        raise InputError(f"no entry has id {name!r}")
+    return slot
 
 
 def _file_path(path: str | FilePath) -> FilePath:

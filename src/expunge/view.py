@@ -17,7 +17,8 @@ from numba import njit
 from expunge.check import StateCheck
 from expunge.commitment import state_digest, weights_digest
 from expunge.entries import Entries
-from expunge.problem import row_bytes
+from expunge.problem import Problem, row_bytes
+from expunge.solution import Solution
 from expunge.solver.state import State
 from expunge.types import IndexArray, Matrix, Vector
 from expunge.warranty import Warranties
@@ -74,6 +75,22 @@ class View:
     def sites(self) -> IndexArray:
         """Site of each entry, in row order."""
         return self.entries.site[self.slots]
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """Id of each entry, in row order."""
+        return tuple(self.entries.ids[slot] or "" for slot in self.slots.tolist())
+
+    @cached_property
+    def subjects(self) -> tuple[str | None, ...]:
+        """Subject of each entry, in row order."""
+        return tuple(self.entries.subjects[slot] for slot in self.slots.tolist())
+
+    @property
+    def solution(self) -> Solution:
+        """Coefficients and offset with the problem that they solve."""
+        problem = Problem(self.keys, self.state.cap, self.state.gram.sigma)
+        return Solution(problem, self.coefficients, self.state.offset)
 
     @cached_property
     def coefficients(self) -> Vector:

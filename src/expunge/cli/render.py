@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -12,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from expunge.ledger.predicate import Predicate
+    from expunge.ledger.predicate import Predicate, Sizes
     from expunge.receipt import Receipt
 
 __all__ = [
@@ -112,10 +113,7 @@ def stated_panel(stated: Predicate, *, title: str, extra: Iterable[Row] = ()) ->
             "entries",
             f"{listed.count} by commitment: {shown}{', …' if listed.count > 3 else ''}" if listed.count else "none",
         ),
-        (
-            "left",
-            f"{stated.after.live} live, {stated.after.pruned} pruned; {stated.before.live} and {stated.before.pruned} before",
-        ),
+        ("left", f"{_sizes(stated.after)} (before: {_sizes(stated.before)})"),
         ("warranties", _warranties(counts)),
         ("refused for", "" if stated.refusal is None else stated.refusal.reason.replace("_", " ")),
         ("check", f"worst error at most {stated.check.worst:.0e}, allowed 1e-09"),
@@ -181,6 +179,10 @@ def seconds(duration: float) -> str:
     return f"{duration:.{2 if duration < 9.995 else 1}f} s"
 
 
+def _sizes(sizes: Sizes) -> str:
+    return f"{sizes.live} live, {sizes.pruned} pruned"
+
+
 def _panel(rows: list[Row], outcome: str, title: str) -> Panel:
     colour = _COLOURS.get(outcome, "green")
     return Panel(fields(rows), title=Text(title), title_align="left", border_style=colour, box=box.ROUNDED)
@@ -196,7 +198,10 @@ def _warranties(counts: dict[str, int]) -> str:
 
 
 def _tried(paths: Iterable[tuple[str, bool]]) -> str:
-    return ", ".join(f"{path} {'✓' if passed else '✗'}" for path, passed in paths)
+    runs = ((path, passed, len(list(same))) for (path, passed), same in groupby(paths))
+    return ", ".join(
+        f"{path} {'✓' if passed else '✗'}" + (f" ×{times}" if times > 1 else "") for path, passed, times in runs
+    )
 
 
 def _not_covered() -> str:

@@ -72,11 +72,12 @@ class GramRows:
         return site
 
     def rewind(self, sites: int, active: IndexArray) -> None:
-        """Return to what a published state needs: its sites, and the rows of its active ones."""
-        if self.sites > sites:
-            self.wipe(range(sites, self.sites))
-            self.sites = sites
-        self.retain(active)
+        """Return to what a published state needs, however far an interrupted edit got: keys, then rows afresh."""
+        self.keys[sites:] = 0.0
+        self.sites, self.count = sites, 0
+        self.rows = np.empty((max(8, active.size), self.capacity))
+        self.row_of = np.full(self.capacity, -1, dtype=np.int64)
+        self.site_of = np.full(self.rows.shape[0], -1, dtype=np.int64)
         self.require(active)
 
     def wipe(self, sites: Iterable[int]) -> None:

@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy import Connection, func, select
 
-from expunge.attest import attest, attest_expiry, commitment_of
+from expunge.attest import commitment_of
 from expunge.check import StateCheck
 from expunge.entries import check_subject, encode_payload, listed
 from expunge.errors import AdmissionRefused, DeletionRefused, ExpungeError, Refused, StoreError
-from expunge.ledger.predicate import Action, Refusal
+from expunge.ledger.predicate import Action
 from expunge.memory import Hit, Memory
 from expunge.problem import as_point
 from expunge.receipt import Receipt
@@ -31,14 +31,15 @@ from expunge.store.database import Database
 from expunge.store.errors import Busy, Conflict
 from expunge.store.holds import Hold, holds_of, matching
 from expunge.store.identity import Identity
-from expunge.store.image import Facts, Image, Numbering, load_image
-from expunge.store.journal import Pen, erased_content
-from expunge.store.log import Head, leaf_at
+from expunge.store.image import Image, load_image
+from expunge.store.journal import erased_content
+from expunge.store.log import leaf_at
 from expunge.store.points import reach
 from expunge.store.preview import Preview, deletable, preview_of
-from expunge.store.receipts import SignedReceipt, read_receipt, read_refusal, write_receipt, write_refusal
+from expunge.store.receipts import SignedReceipt, read_receipt, read_refusal
 from expunge.store.requests import Request
 from expunge.store.schema import holds, states
+from expunge.store.scribe import Held, Place, Scribe, hold_reason
 from expunge.types import Matrix, Vector
 from expunge.view import View
 from expunge.warranty import Mode, Warranty
@@ -55,14 +56,6 @@ __all__ = ["StoredMemory"]
 _Act = Callable[[Memory], Receipt]
 
 
-class _Held(ExpungeError):
-    """Raised in a journal, before anything is written: a hold forbids this erasure."""
-
-    def __init__(self, held: dict[str, Hold]) -> None:
-        super().__init__("held")
-        self.held = held
-
-
 class _Enough(ExpungeError):
     """Raised in the journal of a dry run, which has seen what it wanted."""
 
@@ -76,6 +69,7 @@ class StoredMemory:
         self.number = number
         self.uuid = uuid
         self.name = name
+        self._place = Place(database, identity, number, uuid)
         self._image: Image | None = None
         self._editing = False
         self._held = False  # whether there are holds, known while an edit has the lock
@@ -234,7 +228,7 @@ class StoredMemory:
         key: npt.ArrayLike,
         value: npt.ArrayLike,
         *,
-        id: str | None = None,  # noqa: A002 — the public word
+        id: str | None = None,
         subject: str | None = None,
         payload: Any = None,
         on_expiry: Literal["report", "refuse"] = "report",
@@ -249,7 +243,7 @@ class StoredMemory:
         key: npt.ArrayLike,
         value: npt.ArrayLike,
         *,
-        id: str | None = None,  # noqa: A002 — the public word
+        id: str | None = None,
         subject: str | None = None,
         payload: Any = None,
         on_expiry: Literal["report", "refuse"] = "report",
@@ -264,7 +258,7 @@ class StoredMemory:
         key: npt.ArrayLike,
         value: npt.ArrayLike,
         *,
-        id: str | None = None,  # noqa: A002 — the public word
+        id: str | None = None,
         subject: str | None = None,
         payload: Any = None,
         on_expiry: Literal["report", "refuse"] = "report",
@@ -456,7 +450,7 @@ class StoredMemory:
 
     def refusal(self, connection: Connection, image: Image, held: dict[str, Hold]) -> Refused:
         """Write the refusal of an erasure that holds forbid, commit it, and return what to raise."""
-        return _Scribe(self, connection, image, "deletion", None, None).refuse(held, time.perf_counter())
+        return Scribe(self._place, connection, image, "deletion", None).refuse(held, time.perf_counter())
 
     def _edit(
         self,
@@ -477,11 +471,11 @@ class StoredMemory:
                 if answer is not None:
                     return self._again(connection, memory, answer, same)
             _check_expected(expected, memory)
-            scribe = _Scribe(self, connection, image, action, request, new_nu)
+            scribe = Scribe(self._place, connection, image, action, request, new_nu=new_nu, held=self._held)
             memory.journal = scribe.write
             try:
                 receipt = act(memory)
-            except _Held as problem:
+            except Held as problem:
                 raise scribe.refuse(problem.held, started) from None
             except Refused as problem:
                 scribe.commit(problem)
@@ -528,7 +522,7 @@ class StoredMemory:
                 if receipt.outcome == "refused":
                     return
                 held = matching(known, before, erased_content(before, after))
-                seen.append(_refused(before, _hold_reason(held)) if held else preview_of(before, after, receipt))
+                seen.append(_refused(before, hold_reason(held)) if held else preview_of(before, after, receipt))
                 raise _Enough
 
             counted = memory.outcomes.copy()
@@ -597,131 +591,6 @@ class StoredMemory:
         return image
 
 
-class _Scribe:
-    """The journal of one edit: writes it, commits it, and remembers what it wrote."""
-
-    def __init__(
-        self,
-        stored: StoredMemory,
-        connection: Connection,
-        image: Image,
-        action: Action,
-        request: Request | None,
-        new_nu: float | None,
-    ) -> None:
-        self._stored = stored
-        self._connection = connection
-        self._image = image
-        self._action = action
-        self._request = request
-        self._new_nu = new_nu
-        self._written: tuple[SignedReceipt, Numbering, View, bool] | None = None
-        self.signed: SignedReceipt | None = None
-        self.numbering: Numbering | None = None
-        self.after: View | None = None
-
-    def write(self, before: View, after: View, receipt: Receipt) -> None:
-        """State, leaf and erasure, in one transaction; a refusal is committed when its reason is known."""
-        reach("solved")
-        erased = erased_content(before, after) if after is not before else []
-        if erased and self._stored._held:
-            held = matching(holds_of(self._connection, self._stored.number), before, erased)
-            if held:
-                raise _Held(held)
-        self._write(before, after, receipt, None)
-        if receipt.outcome != "refused":
-            self.commit(None)
-
-    def refuse(self, held: dict[str, Hold], started: float) -> Refused:
-        """Write the refusal of an erasure that a hold forbids; return what to raise."""
-        view = self._image.memory._view
-        receipt = Receipt(
-            outcome="refused",
-            applied=(),
-            check=view.check,
-            attempts=(),
-            covers=f"nothing: the {self._action} was refused",
-            state_before=view.digest,
-            state_after=view.digest,
-            seconds=time.perf_counter() - started,
-            details={"held": sorted(held)},
-        )
-        self._image.memory.outcomes["refused"] += 1
-        count = float(len(held))
-        problem = DeletionRefused(_hold_reason(held), receipt=receipt, measured=count, allowed=0.0)
-        self._write(view, view, receipt, Refusal("legal_hold", count, 0.0))
-        self.commit(problem)
-        return problem
-
-    def commit(self, problem: Refused | None) -> None:
-        """Make what was written durable; a refusal gets its signed receipt."""
-        if self._written is None:
-            return
-        signed, numbering, after, erased = self._written
-        if self._request is not None:
-            admits = self._action == "admission" and signed.applied
-            admitted = commitment_of(after, signed.applied[0]) if admits else None
-            self._request.note(
-                self._connection,
-                {
-                    "receipt": write_receipt(signed),
-                    "refusal": None if problem is None else write_refusal(problem),
-                    "commitment": None if admitted is None else admitted.hex(),
-                },
-            )
-        reach("noted")
-        self._connection.commit()
-        self.signed, self.numbering, self.after = signed, numbering, after
-        reach("committed")
-        if problem is not None:
-            problem.receipt = signed
-        if erased:
-            self._stored._database.settle(self._connection)
-            reach("settled")
-
-    def _write(self, before: View, after: View, receipt: Receipt, refusal: Refusal | None) -> None:
-        stored, identity, numbering = self._stored, self._stored._identity, self._image.numbering
-        facts = Facts.of(self._image.memory)
-        if receipt.outcome == "rebuilt":
-            facts = Facts(after.size, self._new_nu, facts.next_id)
-        head = Head(self._connection)
-        pen = Pen(stored._database, self._connection, head, identity.secret, stored.number)
-        if after is not before:
-            numbering = pen.edit(numbering, before, after, facts)
-        forgotten = self._image.numbering.forgotten | numbering.forgotten
-        statement = attest(
-            receipt,
-            before,
-            after,
-            memory=stored.uuid,
-            edit=after.edit,
-            clock=identity.clock,
-            initial_size=facts.initial_size,
-            action=self._action,
-            refusal=refusal,
-            forgotten=forgotten,
-        )
-        envelope = identity.sign(statement)
-        reach("signed")
-        leaf = head.append(envelope, receipt.outcome, stored.uuid, after.edit)
-        if receipt.details.get("expired"):
-            notice = attest_expiry(
-                receipt,
-                before,
-                after,
-                memory=stored.uuid,
-                edit=after.edit,
-                clock=identity.clock,
-                initial_size=facts.initial_size,
-                forgotten=forgotten,
-            )
-            head.append(identity.sign(notice), "expired", stored.uuid, after.edit)
-        head.write()
-        reach("logged")
-        signed = SignedReceipt.of(receipt, index=leaf.index, memory=stored.uuid, edit=after.edit, envelope=envelope)
-        self._written = signed, numbering, after, pen.erased
-
-
 def _outside(before: View, after: View, receipt: Receipt) -> None:
     """The journal of a stored memory between its edits."""
     raise StoreError("edit a stored memory through its store")
@@ -735,12 +604,6 @@ def _is_current(image: Image, row: Any) -> bool:
 def _check_expected(expected: str | None, memory: Memory) -> None:
     if expected is not None and expected != memory.digest:
         raise Conflict(f"the stored state is {memory.digest}, not {expected}: somebody edited it; nothing was done")
-
-
-def _hold_reason(held: dict[str, Hold]) -> str:
-    name, hold = next(iter(held.items()))
-    more = f" and {len(held) - 1} more" if len(held) > 1 else ""
-    return f"{name!r}{more} must be kept: hold {hold.number}, {hold.reason}"
 
 
 def _refused(view: View, reason: str) -> Preview:

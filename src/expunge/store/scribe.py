@@ -1,0 +1,178 @@
+"""The journal of one edit of a stored memory: rows, leaf and erasure in one transaction, then its commit."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from expunge.attest import attest, attest_expiry, commitment_of
+from expunge.errors import DeletionRefused, ExpungeError, Refused
+from expunge.ledger.predicate import Action, Refusal
+from expunge.receipt import Receipt
+from expunge.store.database import Database
+from expunge.store.holds import Hold, holds_of, matching
+from expunge.store.identity import Identity
+from expunge.store.image import Facts, Image, Numbering
+from expunge.store.journal import Pen, erased_content
+from expunge.store.log import Head
+from expunge.store.points import reach
+from expunge.store.receipts import SignedReceipt, write_receipt, write_refusal
+from expunge.store.requests import Request
+from expunge.view import View
+
+__all__ = ["Held", "Place", "Scribe", "hold_reason"]
+
+
+class Held(ExpungeError):
+    """Raised in a journal, before anything is written: a hold forbids this erasure."""
+
+    def __init__(self, held: dict[str, Hold]) -> None:
+        super().__init__("held")
+        self.held = held
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a memory is kept, and under which number and UUID."""
+
+    database: Database
+    identity: Identity
+    number: int
+    uuid: str
+
+
+class Scribe:
+    """The journal of one edit: writes it, commits it, and remembers what it wrote."""
+
+    def __init__(
+        self,
+        place: Place,
+        connection: Connection,
+        image: Image,
+        action: Action,
+        request: Request | None,
+        *,
+        new_nu: float | None = None,
+        held: bool = False,
+    ) -> None:
+        self._place = place
+        self._connection = connection
+        self._image = image
+        self._action = action
+        self._request = request
+        self._new_nu = new_nu
+        self._held = held
+        self._written: tuple[SignedReceipt, Numbering, View, bool] | None = None
+        self.signed: SignedReceipt | None = None
+        self.numbering: Numbering | None = None
+        self.after: View | None = None
+
+    def write(self, before: View, after: View, receipt: Receipt) -> None:
+        """State, leaf and erasure, in one transaction; a refusal is committed when its reason is known."""
+        reach("solved")
+        erased = erased_content(before, after) if after is not before else []
+        if erased and self._held:
+            held = matching(holds_of(self._connection, self._place.number), before, erased)
+            if held:
+                raise Held(held)
+        self._write(before, after, receipt, None)
+        if receipt.outcome != "refused":
+            self.commit(None)
+
+    def refuse(self, held: dict[str, Hold], started: float) -> Refused:
+        """Write the refusal of an erasure that a hold forbids; return what to raise."""
+        view = self._image.memory._view
+        receipt = Receipt(
+            outcome="refused",
+            applied=(),
+            check=view.check,
+            attempts=(),
+            covers=f"nothing: the {self._action} was refused",
+            state_before=view.digest,
+            state_after=view.digest,
+            seconds=time.perf_counter() - started,
+            details={"held": sorted(held)},
+        )
+        self._image.memory.outcomes["refused"] += 1
+        count = float(len(held))
+        problem = DeletionRefused(hold_reason(held), receipt=receipt, measured=count, allowed=0.0)
+        self._write(view, view, receipt, Refusal("legal_hold", count, 0.0))
+        self.commit(problem)
+        return problem
+
+    def commit(self, problem: Refused | None) -> None:
+        """Make what was written durable; a refusal gets its signed receipt."""
+        if self._written is None:
+            return
+        signed, numbering, after, erased = self._written
+        if self._request is not None:
+            admits = self._action == "admission" and signed.applied
+            admitted = commitment_of(after, signed.applied[0]) if admits else None
+            self._request.note(
+                self._connection,
+                {
+                    "receipt": write_receipt(signed),
+                    "refusal": None if problem is None else write_refusal(problem),
+                    "commitment": None if admitted is None else admitted.hex(),
+                },
+            )
+        reach("noted")
+        self._connection.commit()
+        self.signed, self.numbering, self.after = signed, numbering, after
+        reach("committed")
+        if problem is not None:
+            problem.receipt = signed
+        if erased:
+            self._place.database.settle(self._connection)
+            reach("settled")
+
+    def _write(self, before: View, after: View, receipt: Receipt, refusal: Refusal | None) -> None:
+        place, identity, numbering = self._place, self._place.identity, self._image.numbering
+        facts = Facts.of(self._image.memory)
+        if receipt.outcome == "rebuilt":
+            facts = Facts(after.size, self._new_nu, facts.next_id)
+        head = Head(self._connection)
+        pen = Pen(place.database, self._connection, head, identity.secret, place.number)
+        if after is not before:
+            numbering = pen.edit(numbering, before, after, facts)
+        forgotten = self._image.numbering.forgotten | numbering.forgotten
+        statement = attest(
+            receipt,
+            before,
+            after,
+            memory=place.uuid,
+            edit=after.edit,
+            clock=identity.clock,
+            initial_size=facts.initial_size,
+            action=self._action,
+            refusal=refusal,
+            forgotten=forgotten,
+        )
+        envelope = identity.sign(statement)
+        reach("signed")
+        leaf = head.append(envelope, receipt.outcome, place.uuid, after.edit)
+        if receipt.details.get("expired"):
+            notice = attest_expiry(
+                receipt,
+                before,
+                after,
+                memory=place.uuid,
+                edit=after.edit,
+                clock=identity.clock,
+                initial_size=facts.initial_size,
+                forgotten=forgotten,
+            )
+            head.append(identity.sign(notice), "expired", place.uuid, after.edit)
+        head.write()
+        reach("logged")
+        signed = SignedReceipt.of(receipt, index=leaf.index, memory=place.uuid, edit=after.edit, envelope=envelope)
+        self._written = signed, numbering, after, pen.erased
+
+
+def hold_reason(held: dict[str, Hold]) -> str:
+    """Why an erasure is refused."""
+    name, hold = next(iter(held.items()))
+    more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+    return f"{name!r}{more} must be kept: hold {hold.number}, {hold.reason}"

@@ -1,0 +1,347 @@
+"""After an erasure nothing of the entry is in the database's files: raw bytes are scanned, in every file there is.
+
+Content is stored sealed under the entry's salt (docs/guides/erasure-on-disk.md), so what proves an erasure is that the salt
+is gone. Keys, values and payloads are looked for all the same.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import select
+
+from expunge import AdmissionRefused, DeletionRefused, StoreError
+from expunge.store import Store, StoredMemory, points
+from expunge.store import schema as tables
+from expunge.store.seal import open_content
+
+from .conftest import Place
+from .server import Server, running_server
+from .traces import files_under, needles_of, traces
+
+
+def admit(memory: StoredMemory, rng: np.random.Generator, *, payload: int = 200, far: float = 1.0, **more: Any) -> str:
+    """Admit an entry of which every part is unmistakable."""
+    name = f"entry-{secrets.token_hex(8)}"
+    memory.admit(
+        far * rng.standard_normal(memory.dimension),
+        rng.standard_normal(2),
+        id=name,
+        payload=secrets.token_bytes(payload),
+        **more,
+    )
+    return name
+
+
+def ward(store: Store, name: str = "icu", *, size: int = 40, dimension: int = 4, seed: int = 0) -> StoredMemory:
+    rng = np.random.default_rng(seed)
+    return store.create(
+        name,
+        rng.standard_normal((size, dimension)),
+        rng.standard_normal((size, 2)),
+        sigma=0.5 * dimension,
+        nu=0.3,
+        ids=[f"{name}-{secrets.token_hex(8)}" for _ in range(size)],
+        subjects=[f"patient-{row % 5}-of-{name}" for row in range(size)],
+        payloads=[secrets.token_bytes(50 * (row % 4)) for row in range(size)],
+    )
+
+
+def sealed_content(store: Store) -> dict[str, bytes]:
+    """What a thief of the whole database can open: ids and payloads of what is there."""
+    with store._database.reading() as connection:
+        rows = connection.execute(
+            select(tables.entries.c.content, tables.secrets.c.secret).join(
+                tables.secrets, tables.secrets.c.number == tables.entries.c.number
+            )
+        )
+        opened = [open_content(bytes(row.secret), bytes(row.content)) for row in rows]
+    return {content.id: content.payload or b"" for content in opened}
+
+
+@pytest.fixture
+def sqlite_files(sqlite_place: Place, folder: Path) -> Callable[[], list[Path]]:
+    return lambda: files_under(folder)
+
+
+@pytest.fixture
+def store(sqlite_place: Place) -> Store:
+    return sqlite_place.open()
+
+
+def test_the_scan_would_find_what_is_there(store: Store, sqlite_files: Callable[[], list[Path]]) -> None:
+    """Salts are found while the entry lives; content is there too, sealed, and opens under its salt."""
+    memory = ward(store)
+    names = list(memory.ids)
+    needles = needles_of(memory, names)
+    found = traces(sqlite_files(), needles)
+    assert found == {f"salt of {name}" for name in names}
+    assert sealed_content(store) == {name: memory.view.entries.payloads[memory.view.slot(name) or 0] for name in names}
+
+
+Erase = Callable[[Store, StoredMemory], object]
+ERASURES: dict[str, Erase] = {
+    "delete one": lambda _, memory: memory.delete(memory.ids[3]),
+    "delete several": lambda _, memory: memory.delete(memory.ids[5:11]),
+    "delete a subject": lambda _, memory: memory.delete(subject="patient-2-of-icu"),
+    "erase a subject everywhere": lambda store, _: store.erase_subject("patient-2-of-icu", idempotency_key="k"),
+    "forget": lambda _, memory: memory.prune("forget"),
+    "forget, then delete": lambda _, memory: (memory.prune("forget"), memory.delete(memory.warranties()[0].id)),
+    "archive, then delete": lambda _, memory: (memory.prune("archive"), memory.delete(subject="patient-1-of-icu")),
+    "rebuild, then delete": lambda _, memory: (memory.prune(), memory.rebuild(nu=0.5), memory.delete(memory.ids[-1])),
+    "drop": lambda store, _: store.drop("icu"),
+}
+
+
+@pytest.mark.parametrize("erase", list(ERASURES.values()), ids=list(ERASURES))
+@pytest.mark.parametrize("watched", [False, True], ids=["alone", "beside a reader"])
+def test_nothing_of_an_erased_entry_is_in_the_files(
+    sqlite_place: Place, sqlite_files: Callable[[], list[Path]], erase: Erase, watched: bool
+) -> None:
+    store = sqlite_place.open()
+    ward(store, "other", seed=1)
+    memory = ward(store)
+    rng = np.random.default_rng(1)
+    for _ in range(6):
+        admit(memory, rng, far=3.0, subject="patient-2-of-icu")
+    before = needles_of(memory, memory.ids)
+    reader = sqlite_place.open()["icu"] if watched else None
+    if reader is not None:
+        assert len(reader) == len(memory)
+    erase(store, memory)
+    left: set[str] = set()
+    if "icu" in store:
+        left = {*memory.ids, *memory.view.warranties.archive}
+    erased = {what: needle for what, needle in before.items() if what.split(" of ")[1] not in left}
+    assert erased
+    assert traces(sqlite_files(), erased) == set()
+    staying = {what: needle for what, needle in before.items() if what not in erased and what.startswith("salt")}
+    assert traces(sqlite_files(), staying) == set(staying)
+    # Not the names either, once nothing needs them any more.
+    known = {row.id for row in memory.warranties()} | left if "icu" in store else set()
+    names = {name: name.encode() for name in {what.split(" of ")[1] for what in erased} - known}
+    assert traces(sqlite_files(), names) == set()
+    store.verify()
+
+
+def test_content_that_was_refused_is_nowhere(
+    store: Store, sqlite_files: Callable[[], list[Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = ward(store)
+    key, value, payload = np.full(4, 1 / 3), np.array([1 / 7, 1 / 11]), secrets.token_bytes(5000)
+    needles = {"key": key.tobytes(), "value": value.tobytes(), "payload": payload}
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("injected")
+
+    with monkeypatch.context() as patch:
+        for target in ("expunge.solver.path.admit", "expunge.draft.fit", "expunge.solver.reference.solve_reference"):
+            patch.setattr(target, broken)
+        with pytest.raises(AdmissionRefused):
+            memory.admit(4.0 * key, value, payload=payload)
+    assert traces(sqlite_files(), needles) == set()
+    store.verify()
+
+
+class Stopped(Exception):
+    """Raised at a point."""
+
+
+@pytest.fixture
+def stop_at() -> Iterator[Callable[[str], None]]:
+    def arm(point: str) -> None:
+        def listener(reached: str) -> None:
+            if reached == point:
+                raise Stopped(point)
+
+        points.listen(listener)
+
+    yield arm
+    points.listen(None)
+
+
+@pytest.mark.parametrize(
+    "point", [point for point in points.POINTS if point not in ("committed", "settled", "published")]
+)
+def test_content_of_an_admission_that_failed_is_nowhere(
+    store: Store, sqlite_files: Callable[[], list[Path]], stop_at: Callable[[str], None], point: str
+) -> None:
+    """Rolled back at any point, also one so large that its pages would be spilled."""
+    memory = ward(store)
+    size, digest = store.size, memory.digest
+    payload = secrets.token_bytes(3_000_000)
+    stop_at(point)
+    with pytest.raises(Stopped):
+        memory.admit(np.full(4, 1 / 3), np.array([1 / 7, 1 / 11]), payload=payload)
+    points.listen(None)
+    files = sqlite_files()
+    assert traces(files, {"payload": payload, "key": np.full(4, 1 / 3).tobytes()}) == set()
+    assert sum(file.stat().st_size for file in files) < 2_000_000
+    assert (store.size, memory.digest) == (size, digest)
+    memory.admit(np.full(4, 1 / 3), np.array([1 / 7, 1 / 11]))
+    store.verify()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_long_life_leaves_no_trace(sqlite_place: Place, sqlite_files: Callable[[], list[Path]], seed: int) -> None:
+    """Pages split and merge, entries of all sizes come and go: nothing that is gone is anywhere."""
+    rng = np.random.default_rng(seed)
+    store = sqlite_place.open()
+    memory = ward(store, dimension=(2, 4, 12, 48)[seed], seed=seed)
+    gone: dict[str, bytes] = {}
+    for _ in range(40):
+        choice = rng.random()
+        if choice < 0.6:
+            for _ in range(int(rng.integers(1, 4))):
+                admit(memory, rng, payload=int(rng.choice([0, 20, 300, 9000])), far=float(rng.choice([0.2, 1.0, 3.0])))
+        elif choice < 0.9:
+            room = min(6, memory.deletable - 2)
+            if room > 0:
+                names = rng.choice(memory.ids, size=int(rng.integers(1, room + 1)), replace=False).tolist()
+                gone |= needles_of(memory, names)
+                memory.delete(names)
+        else:
+            before = needles_of(memory, memory.ids)
+            for name in memory.prune("forget" if rng.random() < 0.5 else "archive").applied:
+                if name not in memory.view.warranties.archive:
+                    gone |= {what: needle for what, needle in before.items() if what.endswith(name)}
+    assert len(gone) > 40
+    assert traces(sqlite_files(), gone) == set()
+    store.vacuum()
+    assert traces(sqlite_files(), gone) == set()
+    store.verify()
+    store.close()
+    assert traces(sqlite_files(), gone) == set()
+
+
+def test_coefficients_of_earlier_states_are_nowhere(store: Store, sqlite_files: Callable[[], list[Path]]) -> None:
+    """Beside the remaining keys, the exact weights of a state give away a key that was part of it."""
+    memory = ward(store)
+    old: dict[str, bytes] = {}
+    for step in range(10):
+        view = memory.view
+        margin = view.state.alpha[view.state.margin.members]
+        old[f"weights at {step}"] = margin.tobytes()
+        with store._database.reading() as connection:
+            number = connection.execute(select(tables.states.c.secret)).scalar_one()
+            wanted = select(tables.secrets.c.secret).where(tables.secrets.c.number == number)
+            old[f"secret at {step}"] = bytes(connection.execute(wanted).scalar_one())
+        memory.delete(memory.ids[int(memory.partition.bound[0])])
+    assert traces(sqlite_files(), old) == set()
+
+
+def test_requests_keep_no_names(store: Store, sqlite_files: Callable[[], list[Path]]) -> None:
+    memory = ward(store)
+    rng = np.random.default_rng(0)
+    name = admit(memory, rng, idempotency_key="come", subject="somebody-in-particular")
+    memory.delete(name, idempotency_key="go")
+    needles = {"id": name.encode(), "subject": b"somebody-in-particular", "key": b"come-and-go"}
+    assert traces(sqlite_files(), needles) == set()
+
+
+def test_a_hold_leaves_no_terms_behind(store: Store, sqlite_files: Callable[[], list[Path]]) -> None:
+    ward(store)
+    reason = f"reason {secrets.token_hex(20)}"
+    hold = store.hold("icu", subject="somebody-in-particular", reason=reason)
+    store.release(hold)
+    assert traces(sqlite_files(), {"reason": reason.encode(), "subject": b"somebody-in-particular"}) == set()
+    store.verify()
+
+
+def test_a_reader_that_stays_delays_the_cut_and_no_more(
+    sqlite_place: Place, sqlite_files: Callable[[], list[Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snapshot held open pins the old log; the erasure counts at once and its traces go with the next."""
+    monkeypatch.setattr("expunge.store.sqlite._SETTLE", 0.1)
+    store, other = sqlite_place.open(), sqlite_place.open()
+    memory = ward(store)
+    first, second = memory.ids[3], memory.ids[4]
+    needles = needles_of(memory, [first, second])
+    with other._database.reading() as connection:
+        connection.execute(select(tables.memories)).all()
+        assert memory.delete(first).applied == (first,)
+        assert f"salt of {first}" in traces(sqlite_files(), needles)
+    memory.delete(second)
+    assert traces(sqlite_files(), needles) == set()
+
+
+def test_a_process_that_died_before_the_cut_leaves_it_to_the_next(
+    sqlite_place: Place, sqlite_files: Callable[[], list[Path]], stop_at: Callable[[str], None]
+) -> None:
+    store = sqlite_place.open()
+    memory = ward(store)
+    name = memory.ids[3]
+    needles = needles_of(memory, [name])
+    stop_at("committed")
+    with pytest.raises(Stopped):
+        memory.delete(name)
+    points.listen(None)
+    assert traces(sqlite_files(), needles) == {f"salt of {name}"}
+    assert name not in memory
+    sqlite_place.open()
+    assert traces(sqlite_files(), needles) == set()
+    store.verify()
+
+
+@pytest.fixture(scope="module")
+def forgetful_server() -> Iterator[Server]:
+    """A server whose log segments go when they are no longer needed, as a client cannot make them."""
+    with running_server(wal_recycle="off", min_wal_size="32MB", autovacuum="off") as running:
+        yield running
+
+
+def test_postgresql_forgets_with_a_vacuum_as_far_as_a_client_can_reach(forgetful_server: Server, folder: Path) -> None:
+    """Tables: gone after `vacuum`. The server's log: only when its segments are removed, which is the server's to do."""
+    place = Place("postgresql", forgetful_server.new_database(), folder / "ward.pem")
+    data = forgetful_server.folder
+    store = place.open()
+    memory = ward(store)
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        admit(memory, rng, payload=int(rng.choice([20, 300, 9000])))
+    names = list(memory.ids[:25])
+    needles = needles_of(memory, names)
+    salts = {what for what in needles if what.startswith("salt")}
+    memory.delete(names)
+    with suppress(DeletionRefused):
+        memory.prune("forget")
+    forgetful_server.run("CHECKPOINT")
+    tables_of = [data / "base", data / "global"]
+    # A deleted row stays until it is vacuumed: this is what the guide warns of.
+    assert traces(files_under(*tables_of), needles) & salts
+    done = store.vacuum()
+    assert done.files
+    assert not done.log
+    assert traces(files_under(*tables_of), needles) == set()
+    # Content never is in the clear, not even in the log.
+    assert traces(files_under(data), needles) <= salts
+    for _ in range(2):
+        forgetful_server.run("SELECT pg_switch_wal()")
+        forgetful_server.run("CHECKPOINT")
+    assert traces(files_under(data), needles) == set()
+    assert len(store["icu"]) == len(memory)
+    store.verify()
+    place.close()
+
+
+def test_a_vacuum_without_the_right_to_checkpoint_says_so(server: Server, folder: Path) -> None:
+    place = Place("postgresql", server.new_schema(), folder / "ward.pem")
+    schema = place.url.rsplit("%3D", 1)[1]
+    role = f"r{secrets.token_hex(4)}"
+    server.run(f"CREATE ROLE {role} LOGIN")
+    server.run(f"ALTER SCHEMA {schema} OWNER TO {role}")
+    place.url = place.url.replace("postgres:@", f"{role}:@")
+    store = place.open()
+    ward(store).delete(subject="patient-1-of-icu")
+    done = store.vacuum()
+    assert not done.files
+    assert "replicas" in done.remains
+    with pytest.raises(StoreError):
+        raise StoreError("the role may do no more")
+    place.close()

@@ -1,0 +1,64 @@
+"""Looking for bytes in files that should no longer have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from expunge.store import StoredMemory
+
+__all__ = ["files_under", "needles_of", "traces"]
+
+# Bytes of a needle that are looked for at a time: eight random ones do not turn up by chance.
+_WINDOW = 8
+
+
+def needles_of(memory: StoredMemory, names: Iterable[str]) -> dict[str, bytes]:
+    """Key, value, payload and salt of entries, live or archived; texts in them should be random or long."""
+    view = memory.view
+    found: dict[str, bytes] = {}
+    for name in names:
+        slot, kept = view.slot(name), view.warranties.archive.get(name)
+        if slot is not None:
+            entries = view.entries
+            key, value = view.state.gram.keys[entries.site[slot]], entries.values[slot]
+            payload, salt = entries.payloads[slot], entries.salts[slot]
+        elif kept is not None:
+            key, value, payload, salt = kept.key, kept.value, kept.payload, kept.salt
+        else:
+            continue
+        found |= {
+            f"key of {name}": key.tobytes(),
+            f"value of {name}": value.tobytes(),
+            f"payload of {name}": payload or b"",
+            f"salt of {name}": salt,
+        }
+    return found
+
+
+def files_under(*places: Path) -> list[Path]:
+    """Files, and files in folders."""
+    return [file for place in places for file in ([place] if place.is_file() else sorted(place.rglob("*")))]
+
+
+def traces(files: Iterable[Path], needles: dict[str, bytes]) -> set[str]:
+    """Names of the needles of which any eight aligned bytes are in any of the files, at any position."""
+    owners: dict[int, set[str]] = {}
+    for name, needle in needles.items():
+        for at in range(0, len(needle) - _WINDOW + 1, _WINDOW):
+            owners.setdefault(int.from_bytes(needle[at : at + _WINDOW], "little"), set()).add(name)
+    wanted = np.array(sorted(owners), dtype=np.uint64)
+    found: set[str] = set()
+    for file in files:
+        if not file.is_file():
+            continue
+        data = file.read_bytes()
+        for shift in range(_WINDOW):
+            count = (len(data) - shift) // _WINDOW
+            if count > 0:
+                windows = np.frombuffer(data, dtype="<u8", count=count, offset=shift)
+                for hit in np.intersect1d(windows, wanted).tolist():
+                    found |= owners[hit]
+    return found
