@@ -221,3 +221,11 @@ def test_a_rebuild_is_another_reference_and_ends_certificates() -> None:
     assert [row.status for row in memory.warranties()] == ["expired"]
     with pytest.raises(InputError, match="infeasible"):
         memory.rebuild(cap=0.4)
+
+
+def test_a_fresh_id_is_not_a_pruned_ones() -> None:
+    keys = np.random.default_rng(0).standard_normal((30, 2))
+    memory = Memory.fit(keys, np.zeros(30), sigma=1.5, nu=0.2)
+    memory.admit(keys.mean(axis=0), 0.0, id="30")
+    assert "30" in memory.prune().applied
+    assert memory.admit([0.1, 0.1], 0.0).applied == ("31",)

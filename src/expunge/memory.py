@@ -670,7 +670,8 @@ class Memory:
                     return found
 
     def _free_id(self) -> str:
-        while self._view.slot(str(self._next_id)) is not None:
+        view = self._view
+        while view.slot(str(self._next_id)) is not None or str(self._next_id) in view.warranties.records:
             self._next_id += 1
         name = str(self._next_id)
         self._next_id += 1

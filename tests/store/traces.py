@@ -13,6 +13,7 @@ __all__ = ["files_under", "needles_of", "traces"]
 
 # Bytes of a needle that are looked for at a time: eight random ones do not turn up by chance.
 _WINDOW = 8
+_PLACES = 500
 
 
 def needles_of(memory: StoredMemory, names: Iterable[str]) -> dict[str, bytes]:
@@ -47,9 +48,13 @@ def traces(files: Iterable[Path], needles: dict[str, bytes]) -> set[str]:
     """Names of the needles of which any eight aligned bytes are in any of the files, at any position."""
     owners: dict[int, set[str]] = {}
     for name, needle in needles.items():
-        for at in range(0, len(needle) - _WINDOW + 1, _WINDOW):
+        # Of a long needle a few hundred places are enough: a page has thousands of bytes.
+        step = _WINDOW * max(1, len(needle) // (_WINDOW * _PLACES))
+        for at in range(0, len(needle) - _WINDOW + 1, step):
             owners.setdefault(int.from_bytes(needle[at : at + _WINDOW], "little"), set()).add(name)
     wanted = np.array(sorted(owners), dtype=np.uint64)
+    likely = np.zeros(1 << 16, dtype=bool)
+    likely[wanted & np.uint64(0xFFFF)] = True
     found: set[str] = set()
     for file in files:
         if not file.is_file():
@@ -58,7 +63,8 @@ def traces(files: Iterable[Path], needles: dict[str, bytes]) -> set[str]:
         for shift in range(_WINDOW):
             count = (len(data) - shift) // _WINDOW
             if count > 0:
-                windows = np.frombuffer(data, dtype="<u8", count=count, offset=shift)
-                for hit in np.intersect1d(windows, wanted).tolist():
+                low = np.frombuffer(data, dtype="<u2", count=4 * count, offset=shift)[::4]
+                maybe = np.frombuffer(data, dtype="<u8", count=count, offset=shift)[likely[low]]
+                for hit in np.intersect1d(maybe, wanted).tolist():
                     found |= owners[hit]
     return found

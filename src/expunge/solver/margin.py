@@ -2,8 +2,8 @@
 
 The factor is the upper triangle U of K_SS + 11ᵀ = UᵀU. Adding 11ᵀ changes nothing on Σα = const except the
 offset's origin, and makes the Cholesky pivot of an entering key measure its distance from the *affine* hull
-of the margin, which is what decides whether M stays invertible (the pivot lies between ½ and 1 times M's own
-Schur complement). Entering is a triangular solve, leaving a sequence of plane rotations: both backward
+of the margin, which is what decides whether M stays invertible (the pivot lies between ½ and 1 times half of M's
+own Schur complement). Entering is a triangular solve, leaving a sequence of plane rotations: both backward
 stable, O(s²), and free of the error growth of an updated inverse. M⁻¹ itself is derived on demand.
 """
 
