@@ -23,9 +23,9 @@ __all__ = ["distinct_sites", "fit"]
 # Sites up to which plain pivots beat a guess.
 SMALL = 128
 
-# Keys up to which a dense matrix for the guess is reasonable: reading it is several times faster than LIBSVM's own
-# kernel evaluations. Coordinates from which one matrix product makes it faster than exact distances.
-DENSE, WIDE = 12_000, 32
+# Keys up to which a dense kernel matrix for the guess is faster than LIBSVM's own evaluations: few where those are
+# cheap, many above WIDE coordinates, where one matrix product replaces them.
+DENSE, DENSE_WIDE, WIDE = 2_048, 12_000, 32
 
 # LIBSVM's own units, in which coefficients run to 1: slack units are smaller by 2C.
 GUESS_TOLERANCE = 1e-3
@@ -46,9 +46,11 @@ def fit(gram: GramRows, multiplicity: IndexArray, cap: float) -> State:
     if saturated(state):
         saturate(state)
         return state
-    small = state.sites <= SMALL
-    guess = _fill_in_order(ceiling) if small else _libsvm_guess(gram, multiplicity, cap)
-    _adopt(state, guess)
+    if state.sites <= SMALL:
+        guess, block = _fill_in_order(ceiling), None
+    else:
+        guess, block = _libsvm_guess(gram, multiplicity, cap)
+    _adopt(state, guess, block)
     finish(state)
     return state
 
@@ -58,20 +60,24 @@ def _fill_in_order(ceiling: Vector) -> Vector:
     return np.minimum(ceiling, np.maximum(0.0, 1.0 - before))
 
 
-def _libsvm_guess(gram: GramRows, multiplicity: IndexArray, cap: float) -> Vector:
+def _libsvm_guess(gram: GramRows, multiplicity: IndexArray, cap: float) -> tuple[Vector, Matrix | None]:
+    """Coefficients by site, and the exact kernel matrix of the sites if it was made on the way."""
     from sklearn.svm import OneClassSVM
 
     keys = np.repeat(gram.keys[: gram.sites], multiplicity, axis=0)
     owner = np.repeat(np.arange(gram.sites), multiplicity)
     settings = {"nu": min(1.0, 1.0 / (cap * keys.shape[0])), "tol": GUESS_TOLERANCE, "cache_size": 500}
-    if keys.shape[0] <= DENSE:
-        block = kernel_block(keys, keys, gram.sigma) if keys.shape[1] <= WIDE else _rough_gram(keys, gram.sigma)
+    block: Matrix | None = None
+    if keys.shape[1] <= WIDE and keys.shape[0] <= DENSE:
+        block = kernel_block(keys, keys, gram.sigma)
         model = OneClassSVM(kernel="precomputed", **settings).fit(block)
+    elif keys.shape[1] > WIDE and keys.shape[0] <= DENSE_WIDE:
+        model = OneClassSVM(kernel="precomputed", **settings).fit(_rough_gram(keys, gram.sigma))
     else:
         model = OneClassSVM(kernel="rbf", gamma=1.0 / gram.sigma**2, **settings).fit(keys)
     guess = np.zeros(gram.sites)
     np.add.at(guess, owner[model.support_], model.dual_coef_.ravel() * cap)
-    return guess
+    return guess, block if keys.shape[0] == gram.sites else None
 
 
 def _rough_gram(keys: Matrix, sigma: float) -> Matrix:
@@ -87,7 +93,7 @@ def _rough_gram(keys: Matrix, sigma: float) -> Matrix:
     return block
 
 
-def _adopt(state: State, guess: Vector) -> None:
+def _adopt(state: State, guess: Vector, block: Matrix | None) -> None:
     """Take a guess over: exact bounds, then as much of the margin as is independent."""
     ceiling = state.ceiling[: state.sites]
     near = 1e-9 * ceiling
@@ -96,7 +102,7 @@ def _adopt(state: State, guess: Vector) -> None:
     present = ceiling > 0.0
     status = np.where(guess == 0.0, RESERVE, np.where(guess == ceiling, BOUND, MARGIN))
     state.status[: state.sites][present] = status[present]
-    state.gram.require(state.active())
+    state.gram.require(state.active(), block)
     free = np.flatnonzero(state.status[: state.sites] == MARGIN)
     if free.size == 0:
         state.recompute_slacks()

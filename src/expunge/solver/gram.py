@@ -92,8 +92,8 @@ class GramRows:
         """κ(row sites, key), in row order."""
         return kernel_block(self.keys[self.site_of[: self.count]], key[None, :], self.sigma)[:, 0]
 
-    def require(self, wanted: IndexArray) -> None:
-        """Make sure that every wanted site has its row."""
+    def require(self, wanted: IndexArray, known: Matrix | None = None) -> None:
+        """Make sure that every wanted site has its row; `known` is the kernel matrix of all sites, if at hand."""
         missing = wanted[self.row_of[wanted] < 0]
         if missing.size == 0:
             return
@@ -102,9 +102,10 @@ class GramRows:
         block = 512  # bounds the temporary, not the result
         for start in range(0, missing.size, block):
             part = missing[start : start + block]
-            self.rows[first + start : first + start + part.size, : self.sites] = kernel_block(
-                self.keys[part], self.keys[: self.sites], self.sigma
+            block_rows = (
+                kernel_block(self.keys[part], self.keys[: self.sites], self.sigma) if known is None else known[part]
             )
+            self.rows[first + start : first + start + part.size, : self.sites] = block_rows
         self.row_of[missing] = np.arange(first, first + missing.size)
         self.site_of[first : first + missing.size] = missing
         self.count += missing.size

@@ -1,0 +1,41 @@
+"""A process killed at any point of an edit leaves the edit done or not done, and the ledger right either way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from expunge.store import points
+
+from .conftest import Place
+from .crash import Ruin, at_points, at_random
+from .zygote import Zygote
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    with Zygote() as process:
+        yield process
+
+
+@pytest.fixture
+def ruin(place: Place, folder: Path, zygote: Zygote) -> Ruin:
+    files = [folder / f"ward.db{end}" for end in ("", "-wal", "-shm")] if place.kind == "sqlite" else []
+    return Ruin(place.url, place.key, zygote, files)
+
+
+def test_a_process_killed_at_every_point_leaves_all_or_nothing(ruin: Ruin) -> None:
+    reached = [moment[1] for verb, moment in at_points(["delete"]) if ruin.strike(verb, moment)]
+    missed = set(points.POINTS) - set(reached)
+    # PostgreSQL has nothing to settle.
+    assert missed <= {"settled"}
+    assert ruin.fates["died, applied"] >= 2
+    assert ruin.fates["died, not applied"] >= 8
+
+
+def test_a_process_killed_at_any_time_leaves_all_or_nothing(ruin: Ruin) -> None:
+    for verb, delay in at_random(20):
+        ruin.strike(verb, kill_after=delay)
+    assert sum(ruin.fates.values()) == 20
