@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 # One BLAS thread a worker: the suite runs one process a core.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: install test demo lint types borders format bench warranties soak clean
+.PHONY: install test demo lint types borders format bench sequential warranties proofs bounds projection durable soak clean
 
 $(STAMP): pyproject.toml
 	test -x $(PYTHON) || python3 -m venv $(VENV)
@@ -37,6 +37,22 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	$(PYTHON) benchmarks/edits.py
+
+sequential: $(STAMP)
+	$(THREADS) $(PYTHON) benchmarks/sequential.py --seeds 41000:41010
+	$(THREADS) $(PYTHON) benchmarks/sequential.py --seeds 42000:42010
+
+proofs: $(STAMP)
+	$(THREADS) $(PYTHON) benchmarks/proofs.py
+
+bounds: $(STAMP)
+	$(THREADS) $(PYTHON) benchmarks/bounds.py
+
+projection: $(STAMP)
+	$(THREADS) $(PYTHON) benchmarks/projection.py
+
+durable: $(STAMP)
+	$(PYTHON) benchmarks/durable.py
 
 warranties: $(STAMP)
 	$(PYTHON) benchmarks/warranties.py

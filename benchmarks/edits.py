@@ -2,9 +2,9 @@
 
 X = 1.5·N(0, 1), d = 6, ν = 0.4, σ = 2, seed n·100000 + trial; garbage collection off; the two sides take turns in
 going first. A deletion is the whole call: copy, path, independent check, digest, receipt. Each memory gives one
-deletion right after its fit, five between other work ("a lone one"), and fifteen in a row, as a backlog of requests would
-be; they are reported apart, because caches matter at these times. The peer is LIBSVM
-from the keys (`OneClassSVM`, RBF, tol 1e−8) on the remaining keys. `make bench` prints the table, writes
+deletion right after its fit, five between other work ("a lone one") and fifteen in a row, as a backlog of requests
+would be. They are reported apart, because caches matter at these times. The peer is LIBSVM from the keys
+(`OneClassSVM`, RBF, tol 1e−8) on the remaining keys. `make bench` prints the table, writes
 benchmarks/results/edits.json and draws benchmarks/results/edits.png.
 """
 
@@ -199,8 +199,8 @@ def main() -> None:
         "median times in ms; in brackets, how many times faster than LIBSVM from the keys at tol 1e-8 in the same run"
     )
     print(
-        f"{'n':>5} {'margin':>6} {'delete active':>16} {'a lone one':>16} {'first after fit':>16} {'delete reserve':>16} "
-        f"{'admit reserve':>16} {'cold fit':>16} {'LIBSVM':>8}   residual: ours, LIBSVM"
+        f"{'n':>5} {'margin':>6} {'delete active':>16} {'a lone one':>16} {'first after fit':>16} "
+        f"{'delete reserve':>16} {'admit reserve':>16} {'cold fit':>16} {'LIBSVM':>8}   residual: ours, LIBSVM"
     )
     for size, trials in sizes.items():
         row = one_size(size, trials)

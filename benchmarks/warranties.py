@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from machine import describe
 
 from expunge import Memory
 from expunge.samples import conversations, icu_hours
+from machine import describe
 
 RESULTS = Path(__file__).parent / "results"
 MARKS = (10, 50, 200)

@@ -91,9 +91,7 @@ class _ActiveSet:
     def __init__(self, K: arb_mat, caps: list[arb], weights: list[arb]) -> None:
         self.K, self.caps, self.weights = K, caps, weights
         self.size = len(caps)
-        self.status = [
-            BOUND if w >= c else RESERVE if w <= 0 else MARGIN for w, c in zip(weights, caps, strict=True)
-        ]
+        self.status = [BOUND if w >= c else RESERVE if w <= 0 else MARGIN for w, c in zip(weights, caps, strict=True)]
         self.pivots = 0
 
     def members(self, status: int) -> list[int]:

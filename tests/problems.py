@@ -123,9 +123,7 @@ def _add_symmetric() -> None:
     for d in (3, 8):
         _add(f"simplex-{d}", np.eye(d + 1), sigma=2.0, cap=0.5, note="regular simplex: all equal")
         cross = np.vstack([np.eye(d), -np.eye(d)])
-        _add(
-            f"cross-polytope-{d}", cross, sigma=1.5, cap=1 / d, note="±e_i, half of them could fill the mass"
-        )
+        _add(f"cross-polytope-{d}", cross, sigma=1.5, cap=1 / d, note="±e_i, half of them could fill the mass")
     for d in (3, 4, 5):
         corners = np.array(list(itertools.product((0.0, 1.0), repeat=d)))
         _add(f"hypercube-{d}", corners, sigma=1.0, nu=0.5, note="corners of the unit cube")

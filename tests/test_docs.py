@@ -44,3 +44,10 @@ def test_no_document_speaks_of_a_make_target_that_is_not_there() -> None:
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"`make ([a-z-]+)", path.read_text(encoding="utf-8")):
             assert target in targets, f"{path.name}: make {target}"
+
+
+def test_the_readmes_results_are_the_benchmarks() -> None:
+    from summary import BEGIN, END, summary
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.split(BEGIN)[1].split(END)[0].strip() == summary()

@@ -42,9 +42,7 @@ def test_a_problem_is_well_formed(name: str) -> None:
 def test_duplicates_are_where_the_name_says(name: str) -> None:
     keys = PROBLEMS[name].keys + 0.0
     copied = len(np.unique(keys, axis=0)) < len(keys)
-    assert copied == (
-        name.startswith("duplicates") or name in {"near-duplicates-and-exact", "empty-margin-copies"}
-    )
+    assert copied == (name.startswith("duplicates") or name in {"near-duplicates-and-exact", "empty-margin-copies"})
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -240,7 +240,7 @@ def _ask(demo: Demo, store: Store, hours: Sample, chats: Sample) -> None:
     answer = store["icu"].read(hours.queries[HOUR])[0]
     demo.facts["answer"] = float(answer[0])
     demo.say(f"Hours like it: oxygen saturation {answer[0]:.1f}%, vital signs out of limits in {answer[1]:.0%}.")
-    demo.say(_hits(store["icu"], hours.queries[HOUR], 3, lambda payload: _vitals(payload)))
+    demo.say(_hits(store["icu"], hours.queries[HOUR], 3, _vitals), "")
     demo.say(_question(chats.query_texts[QUESTION]))
     demo.say(_hits(store["conversations"], chats.queries[QUESTION], 3, lambda payload: payload["query"]))
     np.save(demo.folder / "questions" / "next-hour.npy", hours.queries[HOUR])
@@ -288,7 +288,8 @@ def _erase(demo: Demo, store: Store, hours: Sample) -> tuple[SignedReceipt, Prio
     demo.say(
         "",
         f"The same question again: {demo.facts['answer']:.1f}% before, {answer[0]:.1f}% now",
-        _hits(icu, hours.queries[HOUR], 2, lambda payload: _vitals(payload)),
+        _hits(icu, hours.queries[HOUR], 2, _vitals),
+        "",
         Text.assemble(
             "A memory that never saw the patient gives ",
             (f"the same {len(hours.queries)} answers", "bold green"),
@@ -345,7 +346,7 @@ def _verify(demo: Demo, store: Store, receipt: SignedReceipt, prior: Prior) -> N
             lambda: verify_evidence(bundle, keys, log_keys=log_keys, origin=origin),
         ),
     ]
-    rows = []
+    rows: list[list[str | Text]] = []
     for name, what, check in checks:
         with demo.console.status(f"Checking {name} …"):
             started = time.perf_counter()
@@ -396,7 +397,7 @@ def _tamper(demo: Demo, store: Store, receipt: SignedReceipt, prior: Prior) -> N
             ),
         ),
     ]
-    rows = []
+    rows: list[list[str | Text]] = []
     for what, attempt in attempts:
         try:
             attempt()
@@ -440,7 +441,7 @@ def _going_on(demo: Demo, memory: StoredMemory, chats: Sample) -> RenderableType
         return sum(row.status == "valid" for row in rows), len(rows)
 
     valid, issued = standing()
-    rows = [[_bar(valid, issued), f"{valid} of {issued}", "certificates valid"]]
+    rows: list[list[str | Text]] = [[_bar(valid, issued), f"{valid} of {issued}", "certificates valid"]]
     for place in (0, 6, 12):
         query, text, who = chats.queries[place], chats.query_texts[place], chats.query_subjects[place]
         memory.admit(query, memory.read(query)[0], subject=who, payload={"query": text})
@@ -455,8 +456,9 @@ def _farewell(demo: Demo) -> None:
     console = demo.console
     console.print()
     console.print(Rule(style="cyan"))
-    times = ", ".join(f"{step.name} {seconds(step.seconds)}" for step in demo.steps)
-    demo.say(Text(f"{times}; in all {seconds(demo.total)}", style="dim"), "")
+    times = [*((step.name, step.seconds) for step in demo.steps), ("in all", demo.total)]
+    rows = [[Text(name, style="dim") for name, _ in times], [Text(seconds(took)) for _, took in times]]
+    demo.say(_grid(rows), "")
     demo.say(Text.assemble(("Next", "bold"), f"  {demo.folder}/ is yours to explore (see {MARK}):"), "")
     # Unbroken, so that a narrow terminal does not put line ends into what is copied.
     for line in (f"cd {demo.folder}", *demo.next_commands):
@@ -483,7 +485,7 @@ def _bar(part: int, whole: int, width: int = 16) -> Text:
     return Text.assemble(("█" * full, "green"), ("░" * (width - full), "bright_black"))
 
 
-def _grid(rows: list[list[str | Text]]) -> RenderableType:
+def _grid(rows: Sequence[Sequence[str | Text]]) -> RenderableType:
     """Columns without a header; the last gives way where space is short."""
     from rich.table import Table
 
@@ -494,7 +496,7 @@ def _grid(rows: list[list[str | Text]]) -> RenderableType:
         *cells, last = [cell if isinstance(cell, Text) else Text(cell) for cell in row]
         last.no_wrap, last.overflow = True, "ellipsis"
         table.add_row(*cells, last)
-    return Padding(table, (0, 0, 1, 2))
+    return Padding(table, (0, 0, 0, 2))
 
 
 def _must(true: bool, otherwise: str) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import expunge
-from expunge.cli import backups, entries, keys, ledger, questions, removals, showing, trying, verifying
+from expunge.cli import backups, checkpoints, entries, keys, ledger, questions, removals, showing, trying, verifying
 from expunge.cli.command import Front, example_lines
 from expunge.cli.session import DEFAULT_STORE, Session
 
@@ -23,9 +23,9 @@ app = typer.Typer(
     epilog=example_lines(
         [
             "expunge demo",
-            "expunge create icu-7 hours.csv --sigma 2 --nu 0.4 --subject-column patient",
+            "expunge create icu-7 hours.csv --sigma 2 --nu 0.4",
             "expunge delete icu-7 --subject patient-17",
-            "expunge verify log --store sqlite:///expunge.db",
+            "expunge verify log",
         ]
     ),
 )
@@ -65,5 +65,5 @@ def front(
         print(context.get_help(), end="")
 
 
-for part in (keys, entries, removals, questions, showing, ledger, verifying, backups, trying):
+for part in (keys, entries, removals, questions, showing, ledger, checkpoints, verifying, backups, trying):
     part.add(app)

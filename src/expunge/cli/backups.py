@@ -22,7 +22,7 @@ def add(app: typer.Typer) -> None:
         app,
         "backup",
         panel=PANEL,
-        examples=["expunge backup monday.db", "expunge backup monday.db --store postgresql://ward@host/memories"],
+        examples=["expunge backup monday.db", "expunge backup monday.db --store sqlite:///ward.db"],
     )(backup)
     command(
         app,
@@ -30,7 +30,8 @@ def add(app: typer.Typer) -> None:
         panel=PANEL,
         examples=[
             "expunge restore monday.db --store sqlite:///new.db --key expunge.db.key",
-            "expunge restore monday.db --store sqlite:///new.db --key expunge.db.key --ledger log.jsonl --checkpoint kept.txt",
+            "expunge restore monday.db --store sqlite:///new.db --key expunge.db.key \\\n"
+            "--ledger log.jsonl --checkpoint kept.txt",
         ],
     )(restore)
 
@@ -70,7 +71,7 @@ def restore(
     Needs --key: the restored store continues the ledger that this key signs. Content that was erased after the backup
     never reaches the new database. Without --ledger, erasures made after the backup are not known and not applied.
     """
-    from expunge.cli.ledger import head_of
+    from expunge.cli.checkpoints import head_of
     from expunge.cli.render import fields
 
     if session.signing_key is None:

@@ -159,10 +159,13 @@ def unwrapped(text: str) -> str:
 
 
 def example_lines(examples: Sequence[str]) -> str:
-    """Examples as they stand below a help text."""
-    # A bracket would start markup.
-    lines = [example.replace("[", r"\[") for example in examples]
-    return "[bold]Examples[/bold]\n\n" + "\n".join(f"  $ {line}" for line in lines)
+    """Examples as they stand below a help text; one that is long is continued with a backslash."""
+    lines = []
+    for example in examples:
+        # A bracket would start markup.
+        first, *rest = example.replace("[", r"\[").split("\n")
+        lines += [f"  $ {first}", *(f"      {line}" for line in rest)]
+    return "[bold]Examples[/bold]\n\n" + "\n".join(lines)
 
 
 def _usage(problem: Exception, as_json: bool) -> int:

@@ -61,9 +61,10 @@ def add(app: typer.Typer) -> None:
         panel="Set up",
         examples=[
             "expunge create icu-7 hours.csv --sigma 2 --nu 0.4",
-            "expunge create icu-7 hours.csv --sigma 2 --nu 0.4 --key-columns hr,sbp,rr --value-columns spo2 --subject-column patient",
-            "expunge create notes notes.jsonl --sigma 0.6 --nu 0.8 --key-columns embedding --value-columns topics",
-            "expunge create points points.npy --sigma 1 --cap 0.05 --key-columns 0:6 --value-columns 6",
+            "expunge create icu-7 hours.csv --sigma 2 --nu 0.4 \\\n"
+            "--key-columns hr,sbp,rr --value-columns spo2 --subject-column patient",
+            "expunge create notes notes.jsonl --sigma 0.6 --nu 0.8 \\\n--key-columns embedding --value-columns topics",
+            "expunge create points points.npy --sigma 1 --cap 0.05 \\\n--key-columns 0:6 --value-columns 6",
         ],
     )(create)
     command(
@@ -73,7 +74,7 @@ def add(app: typer.Typer) -> None:
         examples=[
             "expunge import icu-7 next-day.csv --subject-column patient",
             "expunge import icu-7 next-day.csv --dry-run",
-            "zcat more.jsonl.gz | expunge import notes - --format jsonl --skip-existing",
+            "zcat more.gz | expunge import notes - --format jsonl --skip-existing",
         ],
     )(import_)
     command(
@@ -81,9 +82,9 @@ def add(app: typer.Typer) -> None:
         "admit",
         panel="Edit",
         examples=[
-            "expunge admit icu-7 --at 0.1,-0.4,0.2,1.1,0.3,-0.2 --value 97,0 --id h073 --subject patient-17",
-            'expunge admit notes --at @embedding.npy --value @topics.json --payload \'{"text": "hello"}\'',
-            "expunge admit icu-7 --at 0,0,0,0,0,0 --value 97,0 --on-expiry refuse --dry-run",
+            "expunge admit icu-7 --at 0.1,-0.4,0.2,1.1,0.3,-0.2 --value 97,0 \\\n--id h073 --subject patient-17",
+            "expunge admit notes --at @embedding.npy --value @topics.json --payload hello",
+            "expunge admit icu-7 --at 0,0,0,0,0,0 --value 97,0 --dry-run",
         ],
     )(admit)
 

@@ -1,27 +1,22 @@
-"""Commands about the ledger: log, checkpoint export, cosign and check, export-evidence."""
+"""Commands about the ledger: log, export-evidence."""
 
 from __future__ import annotations
 
-import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from expunge.cli.command import command, group
+from expunge.cli.checkpoints import head_content, head_of
+from expunge.cli.command import command
 from expunge.cli.editing import save_evidence
-from expunge.cli.failure import PASSPHRASE
-from expunge.cli.session import Session, read_file, write_file
-from expunge.cli.trust import OriginOption, TrustOption, trusted
+from expunge.cli.session import Session, write_file
 from expunge.errors import InputError
 
 if TYPE_CHECKING:
-    from expunge.ledger.checkpoint import Checkpoint
-    from expunge.ledger.note import SignedNote
     from expunge.store import Leaf, Store
 
-__all__ = ["add", "head_content", "head_of"]
+__all__ = ["add"]
 
 PANEL = "Account"
 
@@ -42,38 +37,6 @@ def add(app: typer.Typer) -> None:
             "expunge log --out log.jsonl",
         ],
     )(log)
-    checkpoint = group(
-        "checkpoint",
-        summary="Signed heads of the log: export one, cosign one, hold the log to one.",
-        examples=[
-            "expunge checkpoint export --out head.txt",
-            "expunge checkpoint check head.txt",
-            "expunge checkpoint cosign head.txt --name witness.example/w1 --key w1.pem --trust log.vkey --out cosigned.txt",
-        ],
-    )
-    command(
-        checkpoint,
-        "export",
-        examples=[
-            "expunge checkpoint export",
-            "expunge checkpoint export --out head.txt",
-            "expunge checkpoint export --since kept.txt --out extension.txt",
-        ],
-    )(export)
-    command(
-        checkpoint,
-        "cosign",
-        examples=[
-            "expunge checkpoint cosign head.txt --name witness.example/w1 --key w1.pem --trust log.vkey --out cosigned.txt",
-            "expunge checkpoint cosign extension.txt --older kept.txt --name witness.example/w1 --key w1.pem --trust log.vkey",
-        ],
-    )(cosign)
-    command(
-        checkpoint,
-        "check",
-        examples=["expunge checkpoint check kept.txt", "expunge checkpoint check kept.txt --trust log.vkey --json"],
-    )(check)
-    app.add_typer(checkpoint, rich_help_panel=PANEL)
     command(
         app,
         "export-evidence",
@@ -120,128 +83,6 @@ def log(
             _latest(session, store, memory, count)
 
 
-def export(
-    session: Session,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write it here.", show_default=False)
-    ] = None,
-    since: Annotated[
-        Path | None,
-        typer.Option(
-            "--since",
-            metavar="FILE",
-            help="Export the proof that the log only grew since this head.",
-            show_default=False,
-        ),
-    ] = None,
-    force: Force = False,
-) -> None:
-    """Export the signed head of the log, or the proof that it extends an older one.
-
-    Give heads away, often: whoever keeps one can later show that the log was truncated or rewritten, if it was.
-    """
-    with session.store() as store:
-        if since is None:
-            data = store.checkpoint().to_bytes()
-        else:
-            data = store.consistency(_within(store, head_of(read_file(since))[0])).to_bytes()
-    head, _ = head_of(data)
-    if out is not None:
-        write_file(out, data, force=force)
-    if session.as_json:
-        session.lines([{**head_content(head), "file": out, "text": data.decode()}])
-    elif out is None:
-        print(data.decode(), end="")
-    else:
-        session.out.print(f"{out}: head of {head.origin} at {head.size} leaves", markup=False)
-
-
-def cosign(
-    session: Session,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A head, or with --older an extension proof.")],
-    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="The witness's name.", show_default=False)],
-    trust: TrustOption = None,
-    origin: OriginOption = None,
-    older: Annotated[
-        Path | None,
-        typer.Option(
-            "--older", metavar="FILE", help="The head cosigned last; the new one must extend it.", show_default=False
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write it here.", show_default=False)
-    ] = None,
-    force: Force = False,
-) -> None:
-    """Cosign a head as a witness, with --key.
-
-    Verifies the log's signature first and, with --older, that nothing was cut off or rewritten since the head that was
-    cosigned last. Without --older the cosignature only says that this head was seen.
-    """
-    from expunge.ledger.checkpoint import cosign_checkpoint, verify_checkpoint
-    from expunge.ledger.note import NoteAlgorithm, NoteKey
-    from expunge.ledger.signing import load_signing_key
-    from expunge.verify import verify_consistency
-
-    if session.signing_key is None:
-        raise InputError("a witness signs with its own key: give --key (expunge keygen makes one)")
-    log_keys, log = trusted(trust, origin).log
-    data = read_file(file)
-    head, note = head_of(data)
-    if older is not None:
-        verify_consistency(read_file(older), data, log_keys, log)
-    else:
-        verify_checkpoint(note, log_keys, log)
-    key = load_signing_key(session.signing_key, _passphrase())
-    signed = cosign_checkpoint(note, name, key, int(time.time())).to_bytes()
-    witness = NoteKey(name, key.public, NoteAlgorithm.COSIGNATURE_V1).to_text()
-    if out is not None:
-        write_file(out, signed, force=force)
-    if session.as_json:
-        session.lines(
-            [
-                {
-                    **head_content(head),
-                    "witness": witness,
-                    "extends": older is not None,
-                    "file": out,
-                    "text": signed.decode(),
-                }
-            ]
-        )
-        return
-    if out is None:
-        print(signed.decode(), end="")
-    else:
-        session.out.print(f"{out}: head of {head.origin} at {head.size} leaves, cosigned by {name}", markup=False)
-    session.note(f"witness key: {witness}")
-
-
-def check(
-    session: Session,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A head that was kept.")],
-    trust: TrustOption = None,
-    origin: OriginOption = None,
-) -> None:
-    """Check the store's log against a head that was kept: it must only have grown since.
-
-    Exits with 1 if the log was truncated, rewritten or replaced.
-    """
-    from expunge.verify import verify_consistency
-
-    kept = read_file(file)
-    head, _ = head_of(kept)
-    with session.store() as store:
-        keys = trusted(trust or [store.log_key.to_text()], origin)
-        proof = store.consistency(_within(store, head))
-    verify_consistency(kept, proof.to_bytes(), *keys.log)
-    new, _ = head_of(proof.to_bytes())
-    session.show(
-        {"verified": True, "kept": head_content(head), "now": head_content(new)},
-        f"[bold green]verified[/]  {new.size} leaves now extend the {head.size} of {file}",
-    )
-
-
 def export_evidence(
     session: Session,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The memory.")],
@@ -279,34 +120,6 @@ def export_evidence(
             ]
         ),
     )
-
-
-def head_of(data: bytes) -> tuple[Checkpoint, SignedNote]:
-    """The head in a checkpoint or in an extension proof; not verified."""
-    from expunge.ledger.checkpoint import parse_checkpoint
-    from expunge.ledger.log_proof import parse_extension_proof
-    from expunge.ledger.note import parse_note
-
-    note = parse_extension_proof(data).checkpoint if data.startswith(b"old ") else parse_note(data)
-    return parse_checkpoint(note.text), note
-
-
-def head_content(head: Checkpoint) -> dict[str, Any]:
-    """A checkpoint as ``--json`` prints it."""
-    return {"origin": head.origin, "size": head.size, "root": head.root.hex()}
-
-
-def _within(store: Store, head: Checkpoint) -> int:
-    """The size of a kept head, which the log must have reached."""
-    from expunge.ledger.errors import ConsistencySizesReversed
-
-    if head.size > store.size:
-        raise ConsistencySizesReversed(f"the kept head has {head.size} leaves, the log {store.size}: it was truncated")
-    return head.size
-
-
-def _passphrase() -> str | None:
-    return os.environ.get(PASSPHRASE) or None
 
 
 def _one(session: Session, store: Store, index: int, out: Path | None) -> None:

@@ -160,7 +160,7 @@ def warranties(
 
     valid = sum(row.status == "valid" for row in rows)
     session.out.print(f"{len(rows)} pruned entries: {valid} valid, {len(rows) - valid} expired")
-    cells = [
+    cells: list[list[str | Text]] = [
         [
             row.id,
             row.mode,

@@ -59,7 +59,7 @@ def add(app: typer.Typer) -> None:
         examples=[
             "expunge erase-subject patient-17 --dry-run",
             "expunge erase-subject patient-17 --yes",
-            "expunge erase-subject patient-17 --yes --evidence bundles/ --idempotency-key ticket-4711",
+            "expunge erase-subject patient-17 --yes \\\n--evidence bundles/ --idempotency-key ticket-4711",
         ],
     )(erase_subject)
     command(
@@ -67,7 +67,7 @@ def add(app: typer.Typer) -> None:
         "hold",
         panel=PANEL,
         examples=[
-            "expunge hold icu-7 --subject patient-17 --reason 'court order 3 O 12/26'",
+            "expunge hold icu-7 --subject patient-17 --reason 'court order'",
             "expunge hold icu-7 h016 --reason 'incident review'",
             "expunge hold",
         ],

@@ -50,7 +50,7 @@ def add(app: typer.Typer) -> None:
         examples=[
             "expunge verify receipt erasure.json --trust log.vkey",
             "expunge verify receipt erasure.json --trust ward.pub",
-            "expunge verify receipt erasure.json --inclusion erasure.tlog-proof --trust log.vkey --witness w1.vkey",
+            "expunge verify receipt erasure.json --trust log.vkey --witness w1.vkey",
         ],
     )(receipt)
     command(
@@ -84,7 +84,7 @@ def add(app: typer.Typer) -> None:
         examples=[
             "expunge verify checkpoint head.txt --trust log.vkey",
             "expunge verify checkpoint extension.txt --older kept.txt --trust log.vkey",
-            "expunge verify checkpoint head.txt --trust log.vkey --witness w1.vkey --witness w2.vkey --quorum 1",
+            "expunge verify checkpoint head.txt --trust log.vkey \\\n--witness w1.vkey --witness w2.vkey --quorum 1",
         ],
     )(checkpoint)
     app.add_typer(verify, rich_help_panel="Account")
@@ -324,7 +324,7 @@ def checkpoint(
     With --older, FILE is what `expunge checkpoint export --since` wrote: the new head, and the proof that the log only
     grew. A log that was truncated, rewritten, or shown differently to different people cannot supply it.
     """
-    from expunge.cli.ledger import head_content, head_of
+    from expunge.cli.checkpoints import head_content, head_of
     from expunge.ledger.checkpoint import verify_checkpoint, verify_cosignatures
     from expunge.verify import verify_consistency
 
