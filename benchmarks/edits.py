@@ -103,13 +103,13 @@ def one_size(size: int, trials: int) -> dict[str, Any]:
             ours_residual = max(ours_residual, memory.check().worst)
         for kind, outcome in (("active", "decrement"), ("reserve", "certified_zero")):
             rows = np.flatnonzero((memory.coefficients > 0.0) == (kind == "active"))
-            for name in [memory.ids[row] for row in rng.permutation(rows)[:STREAM]]:
+            for name in [memory.ids[row] for row in rng.permutation(rows)[: min(STREAM, rows.size // 2)]]:
                 seconds, result = timed(partial(memory.delete, name))
                 # A neighbour's deletion can move an entry to the other kind.
                 if trial and result.outcome == outcome:
                     note(f"delete {kind}", seconds)
         for _ in range(1 + STEADY):
-            inside = memory.keys[rng.choice(memory.partition.reserve, 8)].mean(axis=0)
+            inside = memory.keys[rng.choice(len(memory), 8)].mean(axis=0)
             while memory.solution.slack(inside[None])[0] < 0.0:
                 inside = inside + 0.1 * rng.standard_normal(DIMENSION)
             seconds, result = timed(partial(memory.admit, inside, np.zeros(1)))

@@ -1,0 +1,1 @@
+"""Tests of the command line, its guide, the tables it reads and the demo."""

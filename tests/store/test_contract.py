@@ -71,7 +71,8 @@ EDITS: dict[str, Callable[[Any], Any]] = {
 }
 
 SEQUENCES: dict[str, list[str]] = {
-    **{name: [name] for name in EDITS},
+    "admissions": ["admit-outlier", "admit-reserve", "admit-copy", "admit-unnamed"],
+    "deletions": ["delete-active", "delete-margin", "delete-reserve", "delete-one-of-a-pair", "delete-subject"],
     "archive, then boundary moves": ["prune-archive-sketch", "admit-outlier", "delete-active", "admit-unnamed"],
     "archive, delete archived": ["prune-archive", "delete-several", "delete-subject", "admit-outlier"],
     "forget, then expiries": ["prune-forget", "admit-outlier", "admit-unnamed", "delete-active", "delete-subject"],
@@ -114,7 +115,7 @@ def test_edits_go_on_from_a_reloaded_memory(place: Place) -> None:
     place.open().verify()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_histories_survive_reopening(place: Place, seed: int) -> None:
     """A few dozen random edits by two handles in turns: each sees the other's, and the ledger tells it all."""
     rng = np.random.default_rng(seed)

@@ -9,10 +9,18 @@ import typer
 
 import expunge
 from expunge.cli import backups, checkpoints, entries, keys, ledger, questions, removals, showing, trying, verifying
-from expunge.cli.command import Front, example_lines
+from expunge.cli.command import Front, example_lines, unwrapped
 from expunge.cli.session import DEFAULT_STORE, Session
 
 __all__ = ["app"]
+
+HELP = """A memory you can delete from, and prove it.
+
+Keeps (key, value) entries, weights them with a one-class support-vector fit, and makes every removal a checked, signed
+transaction: applied, rescued or refused, with a receipt that anyone can verify offline.
+
+Exit codes: 0 ok, 1 verification failed, 2 usage, 3 refused, 4 store.
+"""
 
 app = typer.Typer(
     name="expunge",
@@ -37,7 +45,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(help=unwrapped(HELP))
 def front(
     context: typer.Context,
     store: Annotated[
@@ -53,13 +61,7 @@ def front(
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version.", show_default=False),
     ] = False,
 ) -> None:
-    """A memory you can delete from, and prove it.
-
-    Keeps (key, value) entries, weights them with a one-class support-vector fit, and makes every removal a checked,
-    signed transaction: applied, rescued or refused, with a receipt that anyone can verify offline.
-
-    Exit codes: 0 ok, 1 verification failed, 2 usage, 3 refused, 4 store.
-    """
+    """Keep what was said before the command, for the command."""
     context.obj = Session(store, key, as_json)
     if context.invoked_subcommand is None:
         print(context.get_help(), end="")

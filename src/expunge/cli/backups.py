@@ -37,16 +37,19 @@ def add(app: typer.Typer) -> None:
 
 
 def backup(session: Session, file: Annotated[Path, typer.Argument(metavar="FILE", help="A new SQLite file.")]) -> None:
-    """Write a consistent copy of the whole store, without its signing key.
+    """Write a copy of the whole store.
 
-    A backup holds content. Whatever is erased from the store later is still in it: restore it only with the newest
-    ledger, and destroy backups when their time has come.
+    It is consistent, and without the signing key. A backup holds content. Whatever is erased from the store later is
+    still in it: restore it only with the newest ledger, and destroy backups when their time has come.
     """
+    from expunge.cli.render import counted
+
     with session.store() as store, session.progress("Copying", None):
         store.backup(file)
         size, names = store.size, store.names()
     session.show(
-        {"file": file, "memories": names, "leaves": size}, f"{file}: {len(names)} memories, {size} leaves of the ledger"
+        {"file": file, "memories": names, "leaves": size},
+        f"{file}: {counted(len(names), 'memory')}, {size} leaves of the ledger",
     )
 
 
@@ -66,10 +69,11 @@ def restore(
         ),
     ] = None,
 ) -> None:
-    """Fill a new store from a backup, and apply again every erasure that the ledger records.
+    """Fill a new store from a backup; the erased stays erased.
 
-    Needs --key: the restored store continues the ledger that this key signs. Content that was erased after the backup
-    never reaches the new database. Without --ledger, erasures made after the backup are not known and not applied.
+    Every erasure that the ledger records is applied again. Needs --key: the restored store continues the ledger that
+    this key signs. Content that was erased after the backup never reaches the new database. Without --ledger, erasures
+    made after the backup are not known and not applied.
     """
     from expunge.cli.checkpoints import head_of
     from expunge.cli.render import fields

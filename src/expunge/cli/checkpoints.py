@@ -29,7 +29,7 @@ def add(app: typer.Typer) -> None:
     """Register the commands."""
     checkpoint = group(
         "checkpoint",
-        summary="Signed heads of the log: export one, cosign one, hold the log to one.",
+        summary="Export, cosign or check signed heads of the log.",
         examples=[
             "expunge checkpoint export --out head.txt",
             "expunge checkpoint check head.txt",

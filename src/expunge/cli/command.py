@@ -7,17 +7,18 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
 
-from expunge.cli.failure import DEFECT, GONE, USAGE, described, exit_code, one_line
+from expunge.cli.failure import DECLINED, DEFECT, GONE, USAGE, described, exit_code, one_line
 from expunge.cli.session import DEFAULT_STORE, Session
 from expunge.errors import ExpungeError
 
-__all__ = ["Front", "command", "example_lines", "group"]
+__all__ = ["Front", "command", "example_lines", "group", "report", "unwrapped"]
 
 F = TypeVar("F", bound=Callable[..., None])
 COMMON = "Common options"
@@ -65,6 +66,10 @@ class Front(TyperGroup):
     ) -> Any:
         """Run; in standalone mode, exit."""
         words = list(sys.argv[1:] if args is None else args)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper) and stream.encoding.lower().replace("-", "") != "utf8":
+                # Better a question mark than nothing at all.
+                stream.reconfigure(errors="replace")
         code = self._run(words, prog_name=prog_name, complete_var=complete_var, **extra)
         if standalone_mode:
             sys.exit(code)
@@ -77,7 +82,7 @@ class Front(TyperGroup):
             return result if isinstance(result, int) else 0
         except typer.Abort:
             _say("Nothing was done.")
-            return USAGE
+            return DECLINED
         except _UsageError as problem:
             return _usage(problem, as_json)
         except Exception as problem:

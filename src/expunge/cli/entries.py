@@ -120,7 +120,11 @@ def create(
 
     The store is made if it is not there yet, and a signing key beside it unless --key names one.
     """
+    from expunge.problem import Problem
+
     table = _table(file, key_columns, value_columns, id_column, subject_column, payload_column, kind)
+    # What cannot be fitted should not leave an empty store behind.
+    Problem.of(table.keys, sigma=sigma, nu=nu, cap=cap)
     started = time.perf_counter()
     if dry_run:
         from expunge.memory import Memory
@@ -188,10 +192,10 @@ def import_(
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Admit the entries of a file to a memory, one by one, each with its receipt.
+    """Admit the entries of a file to a memory, one by one.
 
-    The whole file is read and checked before the first entry is admitted. If something stops it on the way, what was
-    admitted stays admitted: run it again with --skip-existing.
+    Each gets its own receipt. The whole file is read and checked before the first entry is admitted. If something stops
+    it on the way, what was admitted stays admitted: run it again with --skip-existing.
     """
     table = _table(file, key_columns, value_columns, id_column, subject_column, payload_column, kind)
     started = time.perf_counter()

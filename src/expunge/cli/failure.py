@@ -18,11 +18,11 @@ from expunge.errors import (
     VerificationError,
 )
 
-__all__ = ["DEFECT", "EXIT_CODES", "GONE", "PASSPHRASE", "USAGE", "described", "exit_code", "one_line"]
+__all__ = ["DECLINED", "DEFECT", "EXIT_CODES", "GONE", "PASSPHRASE", "USAGE", "described", "exit_code", "one_line"]
 
 PASSPHRASE = "EXPUNGE_PASSPHRASE"  # noqa: S105 — the variable's name
 
-USAGE, DEFECT, GONE = 2, 70, 141
+USAGE, DECLINED, DEFECT, GONE = 2, 3, 70, 141
 
 # The first class that fits decides.
 EXIT_CODES: tuple[tuple[type[ExpungeError], int], ...] = (

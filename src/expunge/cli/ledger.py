@@ -10,7 +10,7 @@ import typer
 from expunge.cli.checkpoints import head_content, head_of
 from expunge.cli.command import command
 from expunge.cli.editing import save_evidence
-from expunge.cli.session import Session, write_file
+from expunge.cli.session import Session, melted, write_file
 from expunge.errors import InputError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def log(
         ),
     ] = None,
 ) -> None:
-    """List the log of receipts, show one of them, or write it out for somebody else to verify.
+    """List the log of receipts, show one, or write it out.
 
     Receipts hold no content and no ids: entries appear as salted commitments.
     """
@@ -92,11 +92,11 @@ def export_evidence(
     ] = False,
     force: Force = False,
 ) -> None:
-    """Write an evidence bundle of a memory's latest edit, from which a stranger recomputes the numbers.
+    """Write what a stranger needs to recompute a receipt.
 
-    The bundle holds the keys and values of every remaining entry, but no id, subject or payload: handle it like them.
-    The state before the edit is only known while the edit is made: for that, use --evidence of delete, prune,
-    admit or erase-subject.
+    The receipt is that of the memory's latest edit. The bundle holds the keys and values of every remaining entry, but
+    no id, subject or payload: handle it like them. The state before the edit is only known while the edit is made: for
+    that, use --evidence of delete, prune, admit or erase-subject.
     """
     from expunge.cli.render import fields
 
@@ -123,9 +123,8 @@ def export_evidence(
 
 
 def _one(session: Session, store: Store, index: int, out: Path | None) -> None:
-    from expunge.cli.render import fields, stated_panel
+    from expunge.cli.render import event_rows, fields, stated_panel
     from expunge.ledger.predicate import PREDICATE_TYPE, parse_predicate
-    from expunge.store import parse_event
 
     leaf = store.leaf(index)
     if out is not None:
@@ -141,20 +140,15 @@ def _one(session: Session, store: Store, index: int, out: Path | None) -> None:
         return
     name = _names(store).get(leaf.memory or "")
     statement = leaf.statement
+    predicate = melted(statement.predicate)
     if session.as_json:
-        predicate = dict(statement.predicate)
-        session.lines(
-            [{"index": index, "kind": leaf.kind, "name": name, "type": statement.predicate_type, "receipt": predicate}]
-        )
+        about = {"index": index, "kind": leaf.kind, "name": name, "type": statement.predicate_type}
+        session.lines([{**about, "receipt": predicate}])
     elif statement.predicate_type == PREDICATE_TYPE:
         stated = parse_predicate(statement)
-        session.out.print(stated_panel(stated, title=f"receipt {index}: {name or 'a dropped memory'}"))
+        session.out.print(stated_panel(stated, title=f"receipt {index}: {name or 'a memory that is gone'}"))
     else:
-        event = parse_event(statement)
-        facts = [(word, str(_plain(fact))) for word, fact in event.facts.items()]
-        session.out.print(
-            fields([("leaf", str(index)), ("event", event.kind), ("memory", name or ""), ("when", event.time), *facts])
-        )
+        session.out.print(fields([("leaf", str(index)), *event_rows(predicate)]))
 
 
 def _whole(session: Session, store: Store, out: Path) -> None:
@@ -194,20 +188,21 @@ def _names(store: Store) -> dict[str, str]:
 
 def _summary(leaf: Leaf) -> dict[str, Any]:
     """Time and gist of a leaf."""
+    from expunge.cli.render import counted
     from expunge.ledger.predicate import PREDICATE_TYPE, parse_predicate
     from expunge.store import parse_event
 
     if leaf.statement.predicate_type != PREDICATE_TYPE:
         event = parse_event(leaf.statement)
-        facts = _plain(event.facts)
+        facts = melted(event.facts)
         if event.kind == "subject_erased":
             erased = sum(part["entries"] for part in facts["memories"])
-            what = f"summary: {erased} entries in {len(facts['memories'])} memories"
+            what = f"summary: {counted(erased, 'entry')} in {counted(len(facts['memories']), 'memory')}"
         else:
             what = ", ".join(f"{word} {fact}" for word, fact in facts.items())
         return {"kind": leaf.kind, "edit": None, "time": event.time, "what": what}
     stated = parse_predicate(leaf.statement)
-    parts = [f"{stated.applied.count} entries" if stated.applied.count else ""]
+    parts = [counted(stated.applied.count, "entry") if stated.applied.count else ""]
     parts += [
         f"{getattr(stated, word).count} {word}"
         for word in ("reactivated", "renewed", "expired")
@@ -216,10 +211,3 @@ def _summary(leaf: Leaf) -> dict[str, Any]:
     parts.append("" if stated.refusal is None else stated.refusal.reason.replace("_", " "))
     what = ", ".join(part for part in [*parts, f"{stated.after.live} live"] if part)
     return {"kind": leaf.kind, "edit": stated.edit, "time": stated.time, "what": what}
-
-
-def _plain(value: Any) -> Any:
-    """Frozen JSON as ordinary dicts and lists."""
-    if hasattr(value, "items"):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

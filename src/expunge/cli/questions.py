@@ -74,7 +74,7 @@ def add(app: typer.Typer) -> None:
 
 
 def read(session: Session, name: Name, at: At = None, like: Like = None) -> None:
-    """Read a memory: the weighted mean of its values near a query.
+    """Read a memory: the mean of its values near a query.
 
     Prints the readout o(q) = Σακv / Σακ at each query, and the gate score, which is positive where the memory knows
     its way about and negative where it does not.
@@ -102,7 +102,10 @@ def search(
     like: Like = None,
     count: Annotated[int, typer.Option("--count", "-n", metavar="N", help="How many entries to list.", min=1)] = 5,
 ) -> None:
-    """List the entries that carry the answer at a query, by their share of it."""
+    """List the entries that carry the answer at a query.
+
+    The share is an entry's part in the weighted mean that `read` gives; similarity is the kernel's, from 0 to 1.
+    """
     with session.store() as store:
         memory = store[name]
         queries = _queries(memory, at, like)
@@ -141,7 +144,7 @@ def warranties(
         int, typer.Option("--count", "-n", metavar="N", help="How many to list; all with --json.", min=1)
     ] = 20,
 ) -> None:
-    """List pruned entries, and how long their certificates still hold.
+    """List pruned entries, and how their certificates stand.
 
     The slack is what an entry had when it was pruned; what remains is proved from a few numbers, without the
     content. At zero the certificate expires, or an archived entry is checked again and comes back if it must.

@@ -89,11 +89,11 @@ def delete(
     idempotency_key: IdempotencyOption = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Delete entries by id or by subject, in one checked transaction.
+    """Delete entries by id or by subject.
 
-    Afterwards the memory equals a fresh fit of the rest at the same cap, and key, value, payload and salt are gone from
-    the database. Refused, with nothing changed, where too few entries would be left for the cap, where a hold forbids
-    it, or where no path passes the check.
+    One checked transaction. Afterwards the memory equals a fresh fit of the rest at the same cap, and key, value,
+    payload and salt are gone from the database. Refused, with nothing changed, where too few entries would be left for
+    the cap, where a hold forbids it, or where no path passes the check.
     """
     if bool(ids) == (subject is not None):
         raise InputError("say what to delete: ids, or --subject NAME, and one of them")
@@ -133,7 +133,7 @@ def prune(
     idempotency_key: IdempotencyOption = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Drop entries that are proved to weigh nothing, under warranty.
+    """Drop entries proved to weigh nothing, under warranty.
 
     No readout changes. In the mode archive the content is kept aside, and an entry comes back when it would weigh
     something again; in the mode forget it is destroyed, and its certificate holds until `expunge warranties` says
@@ -177,12 +177,12 @@ def erase_subject(
     idempotency_key: IdempotencyOption = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Erase everything of one subject, in every memory of the store.
+    """Erase everything of one subject, in every memory.
 
     Each memory is one transaction with its own receipt, and one summary goes into the ledger. Where the erasure is
     refused (a hold, the cap), that memory keeps all of the subject's entries, and the command exits with 3.
     """
-    from expunge.cli.render import fields, listing, receipt_content
+    from expunge.cli.render import counted, fields, listing, receipt_content
 
     with session.store() as store:
         if dry_run:
@@ -244,7 +244,7 @@ def erase_subject(
         listing(["memory", "outcome", "entries", "leaf", "check"], rows, right=["entries", "leaf"]),
         fields(
             [
-                ("erased", f"{entries} entries of {subject} in {len(done.applied)} memories"),
+                ("erased", f"{counted(entries, 'entry')} of {subject} in {counted(len(done.applied), 'memory')}"),
                 ("summary", f"leaf {done.index} (expunge log {done.index})"),
                 ("salt", f"{done.salt.hex()} (kept nowhere else: it shows whom the summary is about)"),
                 ("left", "" if done.complete else "NOT complete: see the reasons above"),
@@ -270,7 +270,7 @@ def hold(
     ] = None,
     reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why.", show_default=False)] = None,
 ) -> None:
-    """Forbid the erasure of an entry or of a subject's entries, or list the holds.
+    """Forbid the erasure of an entry or subject, or list holds.
 
     An erasure that would touch what is held is refused with the reason, and the refusal has its receipt.
     """

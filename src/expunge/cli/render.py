@@ -126,6 +126,22 @@ def stated_panel(stated: Predicate, *, title: str, extra: Iterable[Row] = ()) ->
     return _panel(rows, stated.outcome, title)
 
 
+def event_rows(event: dict[str, Any]) -> list[Row]:
+    """What a signed event of a store states: a hold, a release, a memory dropped, a subject erased."""
+    facts = dict(event["facts"])
+    memories = facts.pop("memories", None)
+    rows: list[Row] = [
+        ("event", event["event"].replace("_", " ")),
+        ("when", event["time"]),
+        ("memory", event["memory"] or ""),
+    ]
+    rows += [(name, str(fact)) for name, fact in facts.items()]
+    for part in memories or []:
+        erased = f"{counted(part['entries'], 'entry')} of memory {part['memory']}"
+        rows.append(("erased", f"{erased}: {part['outcome']}, leaf {part['leaf']}"))
+    return rows
+
+
 def fields(rows: Iterable[Row]) -> Table:
     """Names and what they are, in two columns; a row without text is left out."""
     table = Table.grid(padding=(0, 2))

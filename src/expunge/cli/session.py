@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from expunge.ledger.signing import SigningKey
     from expunge.store import Store
 
-__all__ = ["DEFAULT_STORE", "Session", "console", "plain", "read_file", "write_file"]
+__all__ = ["DEFAULT_STORE", "Session", "console", "melted", "plain", "read_file", "write_file"]
 
 DEFAULT_STORE = "sqlite:///expunge.db"
 
@@ -88,8 +88,9 @@ class Session:
 
     def lines(self, rows: Iterable[Any]) -> None:
         """Print JSON objects, one a line."""
+        ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
         for row in rows:
-            print(json.dumps(plain(row), ensure_ascii=False, allow_nan=False))
+            print(json.dumps(plain(row), ensure_ascii=ascii_only, allow_nan=False))
 
     def note(self, text: str) -> None:
         """Say something that is not a result."""
@@ -139,6 +140,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return value.tolist() if hasattr(value, "tolist") else value
+
+
+def melted(value: Any) -> Any:
+    """Frozen JSON as ordinary dicts and lists."""
+    if isinstance(value, Mapping):
+        return {name: melted(item) for name, item in value.items()}
+    return [melted(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def read_file(path: Path, *, limit: int = 1 << 30) -> bytes:

@@ -47,7 +47,7 @@ def show(
         ),
     ] = False,
 ) -> None:
-    """Show the store, a memory, or one entry with its certificate.
+    """Show the store, a memory, or an entry.
 
     A memory's check is made anew, from its keys. An entry's certificate says what removing it now would be: no
     change at all, or a fresh fit of the others at the same cap.

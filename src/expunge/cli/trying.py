@@ -31,9 +31,10 @@ def demo(
     ),
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace an earlier demo.", show_default=False)] = False,
 ) -> None:
-    """Take a tour on real data: fit, ask, prune, erase a patient, verify the receipt, tamper with it.
+    """Take a tour on real data.
 
-    Needs nothing but this package, takes a few seconds, and leaves a folder to explore.
+    Fit, ask, prune, erase a patient, verify the receipt, tamper with it, watch certificates expire. Needs nothing but
+    this package, takes a few seconds, and leaves a folder to explore.
     """
     # The demo stands above the command line and draws with its pens, so it is called by name.
     tour: Any = import_module("expunge.demo")

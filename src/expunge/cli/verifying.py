@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from expunge.cli.command import command, group
-from expunge.cli.session import Session, read_file
+from expunge.cli.session import Session, melted, read_file
 from expunge.cli.trust import (
     OriginOption,
     QuorumOption,
@@ -24,6 +24,9 @@ from expunge.cli.trust import (
     witnesses,
 )
 from expunge.errors import InputError, StoreError
+
+if TYPE_CHECKING:
+    from expunge.ledger.statement import Statement
 
 __all__ = ["EVENT_TYPE", "add", "read_log"]
 
@@ -37,7 +40,7 @@ def add(app: typer.Typer) -> None:
     """Register the commands."""
     verify = group(
         "verify",
-        summary="Verify an artifact offline: a receipt, evidence, the log, a proof, a checkpoint.",
+        summary="Verify a receipt, evidence, log, proof or checkpoint.",
         examples=[
             "expunge verify receipt erasure.json --trust log.vkey",
             "expunge verify evidence erasure.zip --trust log.vkey",
@@ -109,37 +112,54 @@ def receipt(
     threshold: Annotated[
         int, typer.Option("--threshold", metavar="N", help="How many trusted keys must have signed.", min=1)
     ] = 1,
+    subject: Annotated[
+        str | None, typer.Option("--subject", metavar="NAME", help="Whom an erasure was about.", show_default=False)
+    ] = None,
+    salt: Annotated[
+        str | None,
+        typer.Option("--salt", metavar="HEX", help="What erase-subject printed, with --subject.", show_default=False),
+    ] = None,
 ) -> None:
-    """Verify a receipt: who signed it, that it does not contradict itself, and that it is in the log.
+    """Verify a receipt: its signature, its form, its place in the log.
 
-    Says what the receipt states once that is settled. Needs no store and no network.
+    Says what the receipt states once that is settled. Needs no store and no network. The summary of erase-subject names
+    its subject only to those who have the salt: --subject and --salt show that it is about this one.
     """
-    from expunge.verify import open_receipt, verify_inclusion
+    from expunge.ledger.envelope import open_statement
+    from expunge.ledger.predicate import parse_predicate
+    from expunge.verify import verify_inclusion
 
     keys = trusted(trust, origin)
+    known, needed = witnesses(witness, quorum)
     data = read_file(file)
-    stated = open_receipt(data, keys.keys, threshold=threshold)
+    statement = open_statement(data, keys.keys, threshold=threshold)
+    summary = statement.predicate_type == EVENT_TYPE
+    stated = None if summary else parse_predicate(statement)
     beside = file.with_suffix(".tlog-proof")
     path = inclusion if inclusion is not None else beside if beside.is_file() else None
-    index = None
-    known, needed = witnesses(witness, quorum)
+    place = "not checked: no inclusion proof was given"
     if path is not None:
         from expunge.ledger.log_proof import parse_inclusion_proof
 
         carried = read_file(path)
         verify_inclusion(data, carried, *keys.log, witnesses=known, quorum=needed, now=int(time.time()))
-        index = parse_inclusion_proof(carried).index
+        place = f"leaf {parse_inclusion_proof(carried).index} of {keys.origin}"
     elif known:
         raise InputError("witnesses cosign the head in an inclusion proof; give --inclusion")
-    checked = ["signature", "form"] + (["inclusion"] if path is not None else []) + (["cosignatures"] if known else [])
-    content = {"verified": True, "checked": checked, "index": index, "receipt": dict(stated.to_json())}
+    if subject is not None or salt is not None:
+        _check_subject(statement, subject, salt)
+    checked = ["signature", "form"]
+    checked += [word for word, done in (("inclusion", path), ("cosignatures", known), ("subject", subject)) if done]
+    content = {"verified": True, "checked": checked, "log": place, "type": statement.predicate_type}
     if session.as_json:
-        session.lines([content])
+        session.lines([{**content, "receipt": melted(statement.predicate)}])
         return
-    from expunge.cli.render import stated_panel
+    from expunge.cli.render import event_rows, fields, stated_panel
 
-    place = f"leaf {index} of {keys.origin}" if path is not None else "not checked: no inclusion proof was given"
-    session.out.print(stated_panel(stated, title=f"verified: {file.name}", extra=[("log", place)]))
+    if stated is not None:
+        session.out.print(stated_panel(stated, title=f"verified: {file.name}", extra=[("log", place)]))
+    else:
+        session.out.print(fields([*event_rows(melted(statement.predicate)), ("log", place)]))
     _verified(session, checked)
 
 
@@ -343,6 +363,20 @@ def checkpoint(
         f"head of {head.origin}: {head.size} leaves, root {head.root.hex()}",
     )
     _verified(session, checked)
+
+
+def _check_subject(statement: Statement, subject: str | None, salt: str | None) -> None:
+    from expunge.ledger.errors import CommitmentMismatch
+    from expunge.store.events import subject_commitment
+
+    if subject is None or salt is None:
+        raise InputError("--subject and --salt go together")
+    try:
+        secret = bytes.fromhex(salt)
+    except ValueError:
+        raise InputError(f"--salt is hexadecimal, not {salt[:40]!r}") from None
+    if statement.predicate_type != EVENT_TYPE or statement.subjects[0].sha256 != subject_commitment(secret, subject):
+        raise CommitmentMismatch(f"this is not the summary of an erasure of {subject!r} under this salt")
 
 
 def read_log(path: Path) -> list[bytes]:

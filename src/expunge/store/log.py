@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, insert, select, update
 
-from expunge.errors import InputError, StoreError, VerificationError
+from expunge.errors import InputError, VerificationError
 from expunge.ledger.envelope import parse_envelope
 from expunge.ledger.hashing import leaf_hash
 from expunge.ledger.merkle import Frontier, ReadNode, read_sparse
@@ -55,7 +55,7 @@ class Head:
         """Take hold of it; whoever comes second waits."""
         row = connection.execute(_LOCK).first()
         if row is None:
-            raise StoreError("the store has no ledger; it is not complete")
+            raise VerificationError("the store has lost the head of its ledger")
         self._connection = connection
         self._frontier = Frontier.from_bytes(row.frontier)
         self._next: int = row.next_number
@@ -95,7 +95,7 @@ def frontier_of(connection: Connection) -> Frontier:
     """The frontier as stored."""
     data = connection.execute(select(ledger.c.frontier)).scalar()
     if data is None:
-        raise StoreError("the store has no ledger; it is not complete")
+        raise VerificationError("the store has lost the head of its ledger")
     return Frontier.from_bytes(data)
 
 

@@ -1,0 +1,49 @@
+"""docs/guides/cli.md: every command on it runs, in order, and every command is on it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from cli.commands import every_command
+from cli.ward import ROOT, shell
+from expunge.cli.failure import EXIT_CODES
+
+GUIDE = (ROOT / "docs" / "guides" / "cli.md").read_text(encoding="utf-8")
+
+
+def test_every_command_of_the_guide_runs(tmp_path: Path) -> None:
+    (table,) = re.findall(r"```csv\n(.*?)```", GUIDE, re.DOTALL)
+    (tmp_path / "hours.csv").write_text(table, encoding="utf-8")
+    ran = 0
+    for block in re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            told = re.search(r"# exits with (\d)", line)
+            done = shell(line, tmp_path, code=int(told.group(1)) if told else 0)
+            ran += line.startswith("expunge ")
+            if told:
+                assert len(done.stderr.splitlines()) == 1
+                assert done.stderr.startswith("error: ")
+    assert ran > 40
+
+
+def test_the_error_that_the_guide_shows_is_the_error(tmp_path: Path) -> None:
+    (tmp_path / "broken.csv").write_text("k0,k1,v0\n1,2,97\n1,oops,98\n", encoding="utf-8")
+    done = shell("expunge create broken broken.csv --sigma 2 --nu 0.3", tmp_path, code=2)
+    (shown,) = re.findall(r"```text\n(error: .*?)\n```", GUIDE)
+    assert done.stderr.strip() == shown
+    assert not list(tmp_path.glob("expunge.db*"))
+
+
+def test_every_command_is_in_the_guide_and_nothing_else() -> None:
+    listed = re.findall(r"^\| `([a-z -]+)` \|", GUIDE.partition("## Every command")[2], re.MULTILINE)
+    assert listed == sorted(listed, key=list(every_command()).index)
+    assert set(listed) == set(every_command())
+    used = {match for match in re.findall(r"^expunge ((?:checkpoint |verify )?[a-z-]+)", GUIDE, re.MULTILINE)}
+    assert used <= set(every_command())
+    assert set(every_command()) - used == {"demo"}
+
+
+def test_exit_codes_are_those_of_the_guide() -> None:
+    told = {int(code) for code in re.findall(r"^\| (\d) \|", GUIDE, re.MULTILINE)}
+    assert told == {0, *(code for _, code in EXIT_CODES)}

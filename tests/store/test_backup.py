@@ -1,0 +1,265 @@
+"""Copies, and the way back: what was erased since the copy does not come back."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import expunge
+from expunge import DeletionRefused, StoreError, VerificationError
+from expunge.ledger.predicate import parse_predicate
+from expunge.ledger.signing import SigningKey
+from expunge.store import Store, parse_event
+from expunge.verify.log import verify_log
+
+from .conftest import Place
+from .server import Server
+from .traces import files_under, needles_of, traces
+from .ward import SIGMA, appearance, arrival, entries, fill
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new_place(request: pytest.FixtureRequest, folder: Path) -> Place:
+    """Somewhere else to restore to, with the same signing key."""
+    if request.param == "sqlite":
+        (folder / "new").mkdir()
+        return Place("sqlite", f"sqlite:///{folder / 'new' / 'ward.db'}", folder / "ward.pem")
+    server: Server = request.getfixturevalue("server")
+    return Place("postgresql", server.new_schema(), folder / "ward.pem")
+
+
+def test_a_backup_brings_everything_back(place: Place, new_place: Place, folder: Path) -> None:
+    store = place.open(origin="ledger.example/ward")
+    memory = fill(store)
+    memory.prune("archive", sketch=1)
+    memory.admit(**arrival(1, far=3.0))
+    other = fill(store, "other", seed=1)
+    other.prune("forget")
+    answer = other.delete(other.ids[0], idempotency_key="k")
+    hold = store.hold("icu", "e5", reason="court")
+    head = store.checkpoint()
+    store.backup(folder / "copy.db")
+    assert (folder / "copy.db").stat().st_mode & 0o777 == 0o600
+    assert sorted(file.name for file in folder.glob("copy.db*")) == ["copy.db"]
+    fresh = new_place.open()
+    restored = fresh.restore(folder / "copy.db")
+    assert restored.memories == ("icu", "other")
+    assert (restored.erased_again, restored.dropped, restored.lost, restored.edits_lost) == ({}, (), {}, 0)
+    for name in store:
+        assert appearance(fresh[name]) == appearance(store[name])
+        assert (fresh[name].digest, fresh[name].edit) == (store[name].digest, store[name].edit)
+    assert [leaf.envelope for leaf in fresh.receipts()] == [leaf.envelope for leaf in store.receipts()]
+    assert (fresh.uuid, fresh.origin, fresh.checkpoint()) == (store.uuid, store.origin, head)
+    assert fresh["other"].delete(answer.applied[0], idempotency_key="k") == answer
+    assert fresh.holds() == [hold]
+    with pytest.raises(DeletionRefused, match="court"):
+        fresh["icu"].delete("e5")
+    assert fresh.verify().entries == len(memory) + len(other)
+    # It goes on like any other store, also when opened anew.
+    again = new_place.open()
+    again.release(hold)
+    again["icu"].delete(subject="patient-3")
+    again.erase_subject("patient-4")
+    again.verify()
+    new_place.close()
+
+
+def test_erasures_since_the_backup_are_applied_again(place: Place, new_place: Place, folder: Path) -> None:
+    """By a newer ledger, from the store itself or a file; matched by commitment; erased content is never written."""
+    store = place.open()
+    memory = fill(store)
+    fill(store, "gone", seed=1)
+    fill(store, "calm", seed=2)
+    archive = fill(store, "archive", seed=3)
+    archive.prune("archive")
+    forgets = fill(store, "forgets", seed=4)
+    forgets.prune("forget")
+    held = store.hold("icu", subject="patient-1", reason="court")
+    salts = {name: needle for name, needle in needles_of(memory, memory.ids).items() if name.startswith("salt")}
+    store.backup(folder / "copy.db")
+    # Life goes on.
+    memory.admit(**arrival(1, far=3.0))
+    memory.delete(["e5", "e7"])
+    store.release(held)
+    memory.delete(subject="patient-1")
+    memory.delete("new-1")
+    cold = archive.warranties()[0].id
+    archive.delete(cold)
+    forgotten = [row.id for row in forgets.warranties()][:2]
+    forgets.delete(forgotten)
+    store["calm"].prune("archive")
+    reserve = store["icu"].prune("forget").applied
+    store.drop("gone")
+    erased = {name for name in entries()["ids"] if name not in memory and name not in reserve}
+    digests = {name: store[name].digest for name in store}
+    head = store.export_ledger(folder / "ledger.jsonl")
+    fresh = new_place.open()
+    restored = fresh.restore(folder / "copy.db", ledger=folder / "ledger.jsonl", checkpoint=head)
+    assert restored.memories == ("archive", "calm", "forgets", "icu")
+    assert restored.dropped == ("gone",)
+    assert set(restored.erased_again["icu"]) == erased | set(reserve)
+    assert restored.erased_again["archive"] == (cold,)
+    assert set(restored.erased_again["forgets"]) == set(forgotten)
+    assert set(restored.erased_again) == {"icu", "archive", "forgets"}
+    assert restored.edits_lost == 3
+    assert fresh.holds() == []
+    for name in erased:
+        assert name not in fresh["icu"]
+    assert {row.id for row in fresh["forgets"].warranties()}.isdisjoint(forgotten)
+    # Archiving was undone, because it erased nothing; the ledger says so.
+    assert fresh["calm"].digest != digests["calm"]
+    kinds = [leaf.kind for leaf in fresh.receipts("calm")]
+    assert kinds == ["created", "pruned", "restored"]
+    assert parse_predicate(fresh.receipts("calm")[-1].statement).state_before == digests["calm"]
+    fresh.verify()
+    verify_log(
+        [leaf.envelope for leaf in fresh.receipts()],
+        fresh.checkpoint().to_bytes(),
+        [store.public_key],
+        [store.log_key],
+        store.origin,
+        also=("urn:expunge:store-event:v1",),
+    )
+    if new_place.kind == "sqlite":
+        gone = {what: needle for what, needle in salts.items() if what.split(" of ")[1] not in fresh["icu"]}
+        assert traces(files_under(folder / "new"), gone) == set()
+    # The same from the store itself, had it survived.
+    second = folder / "second"
+    second.mkdir()
+    with expunge.open(f"sqlite:///{second / 'ward.db'}", folder / "ward.pem") as other:
+        assert other.restore(folder / "copy.db", ledger=store).erased_again == restored.erased_again
+        assert other["icu"].ids == fresh["icu"].ids
+        other.verify()
+    new_place.close()
+
+
+def test_a_memory_that_its_erasures_leave_too_small_does_not_come_back(place: Place, folder: Path) -> None:
+    """Erasure comes first: 20 entries at the time of the backup cannot lose 15 that were replaced since."""
+    store = place.open()
+    memory = store.create("icu", **entries(20), sigma=SIGMA, nu=0.8)
+    fill(store, "other", seed=1)
+    store.backup(folder / "copy.db")
+    for number in range(15):
+        memory.admit(**arrival(number))
+        memory.delete(f"e{number}")
+    (folder / "new").mkdir()
+    with expunge.open(f"sqlite:///{folder / 'new' / 'ward.db'}", folder / "ward.pem") as fresh:
+        restored = fresh.restore(folder / "copy.db", ledger=store)
+        assert restored.memories == ("other",)
+        assert "needs at least" in restored.lost["icu"]
+        assert parse_event(fresh.receipts()[-1].statement).kind == "dropped"
+        fresh.verify()
+
+
+def _cut(path: Path) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]))
+
+
+def _tear(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def _swap(path: Path) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[0], lines[1] = lines[1], lines[0]
+    path.write_bytes(b"".join(lines))
+
+
+def _forge(path: Path) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[-1] = lines[-1].replace(b'"sig":"', b'"sig":"AAAA')
+    path.write_bytes(b"".join(lines))
+
+
+@pytest.mark.parametrize("harm", [_cut, _tear, _swap, _forge], ids=["cut", "torn", "swapped", "forged"])
+def test_a_ledger_that_does_not_hold_up_is_refused(sqlite_place: Place, folder: Path, harm: Any) -> None:
+    store = sqlite_place.open()
+    memory = fill(store)
+    store.backup(folder / "copy.db")
+    memory.delete("e5")
+    memory.delete("e6")
+    head = store.export_ledger(folder / "ledger.jsonl")
+    harm(folder / "ledger.jsonl")
+    (folder / "new").mkdir()
+    with expunge.open(f"sqlite:///{folder / 'new' / 'ward.db'}", folder / "ward.pem") as fresh:
+        with pytest.raises(VerificationError):
+            fresh.restore(folder / "copy.db", ledger=folder / "ledger.jsonl", checkpoint=head)
+        # Nothing was taken over, and it can be tried again.
+        assert fresh.names() == []
+        assert fresh.size == 0
+        fresh.restore(folder / "copy.db", ledger=store, checkpoint=head)
+        assert "e6" not in fresh["icu"]
+
+
+def test_what_cannot_be_restored_says_why(sqlite_place: Place, folder: Path) -> None:
+    store = sqlite_place.open()
+    fill(store)
+    store.backup(folder / "copy.db")
+    with pytest.raises(StoreError, match="never overwritten"):
+        store.backup(folder / "copy.db")
+    with pytest.raises(StoreError, match="cannot write"):
+        store.backup(folder / "nowhere" / "copy.db")
+    store.export_ledger(folder / "ledger.jsonl")
+    with pytest.raises(StoreError, match="never overwritten"):
+        store.export_ledger(folder / "ledger.jsonl")
+    with pytest.raises(StoreError, match="cannot write"):
+        store.export_ledger(folder / "nowhere" / "ledger.jsonl")
+    with pytest.raises(StoreError, match="into an empty one"):
+        store.restore(folder / "copy.db")
+    (folder / "junk.db").write_bytes(b"not a database" * 100)
+    (folder / "empty.db").write_bytes(b"")
+    shutil.copy(folder / "copy.db", folder / "open.db")
+    (folder / "open.db-wal").write_bytes(b"x")
+
+    def fresh(name: str, **options: Any) -> Store:
+        (folder / name).mkdir()
+        return expunge.open(f"sqlite:///{folder / name / 'ward.db'}", **options)
+
+    with fresh("a", signing_key=SigningKey.generate()) as stranger, pytest.raises(StoreError, match="another key"):
+        stranger.restore(folder / "copy.db")
+    with fresh("b", signing_key=folder / "ward.pem") as target:
+        for name, complaint in (
+            ("missing.db", "no backup"),
+            ("junk.db", "not a database"),
+            ("empty.db", "schema None"),
+            ("open.db", "in use"),
+        ):
+            with pytest.raises(StoreError, match=complaint):
+                target.restore(folder / name)
+        with pytest.raises(StoreError, match="cannot read"):
+            target.restore(folder / "copy.db", ledger=folder / "missing.jsonl")
+        with fresh("c") as other:
+            fill(other)
+            with pytest.raises(VerificationError, match="does not extend"):
+                target.restore(folder / "copy.db", ledger=other)
+        assert target.restore(folder / "copy.db").memories == ("icu",)
+
+
+def test_a_backup_is_a_store(sqlite_place: Place, folder: Path) -> None:
+    store = sqlite_place.open()
+    memory = fill(store)
+    memory.delete("e3")
+    store.backup(folder / "copy.db")
+    with expunge.open(f"sqlite:///{folder / 'copy.db'}", folder / "ward.pem") as copy:
+        assert appearance(copy["icu"]) == appearance(memory)
+        copy.verify()
+
+
+def test_a_backup_is_of_one_moment(place: Place, folder: Path) -> None:
+    """Edits made while it is written are in it as a whole or not at all; here, not."""
+    store, other = place.open(), place.open()
+    memory = fill(store)
+    before = appearance(memory)
+    from expunge.store.backup import write_backup
+
+    with other._database.reading() as connection:
+        connection.exec_driver_sql("SELECT count(*) FROM expunge_memories")
+        memory.delete("e3")
+        write_backup(connection, folder / "copy.db")
+    with expunge.open(f"sqlite:///{folder / 'copy.db'}", folder / "ward.pem") as copy:
+        assert appearance(copy["icu"]) == before
+        copy.verify()
