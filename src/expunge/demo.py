@@ -315,6 +315,7 @@ def _receipt(demo: Demo, receipt: SignedReceipt, took: float) -> RenderableType:
 
 def _verify(demo: Demo, store: Store, receipt: SignedReceipt, prior: Prior) -> None:
     from expunge.evidence import write_evidence
+    from expunge.ledger.note import NoteKey
     from expunge.verify import verify_consistency, verify_evidence, verify_inclusion, verify_receipt
 
     folder, icu = demo.folder, store["icu"]
@@ -324,7 +325,8 @@ def _verify(demo: Demo, store: Store, receipt: SignedReceipt, prior: Prior) -> N
     bundle = folder / "evidence" / "erasure.zip"
     proof = icu.prove() if find_spec("flint") is not None else None
     write_evidence(bundle, prior, icu.view, receipt.envelope, proof=proof, inclusion=inclusion)
-    keys, log_keys, origin = [store.public_key], [store.log_key], store.origin
+    trusted = NoteKey.from_text((folder / "log.vkey").read_text(encoding="utf-8").strip())
+    keys, log_keys, origin = [trusted.public], [trusted], trusted.name
     envelope = (folder / "receipts" / "erasure.json").read_bytes()
     carried = (folder / "receipts" / "erasure.tlog-proof").read_bytes()
     kept, extension = (folder / "head-kept.txt").read_bytes(), store.consistency(2).to_bytes()

@@ -43,7 +43,7 @@ def answers(*words: object, code: int = 0, **options: Any) -> list[dict[str, Any
 def shell(command: str, folder: Path, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a line as a shell would, with this environment's ``expunge``."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("EXPUNGE_")}
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603
         ["bash", "-c", f'expunge() {{ "{sys.executable}" -m expunge "$@"; }}; {command}'],  # noqa: S607
         cwd=folder,
         env={**kept, **environment},

@@ -50,9 +50,9 @@ def quick_folder(prefix: str) -> Path:
 
 
 @contextmanager
-def running_server(**settings: str) -> Iterator[Server]:
+def running_server(folder: Path | None = None, **settings: str) -> Iterator[Server]:
     """Start a server in a folder of its own, with settings; stop it and remove the folder afterwards."""
-    folder = quick_folder("pg")
+    folder = quick_folder("pg") if folder is None else Path(tempfile.mkdtemp(prefix="pg", dir=folder))
     with warnings.catch_warnings():
         # About where its own lock file goes.
         warnings.simplefilter("ignore")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,16 @@ from .ward import SIGMA, appearance, arrival, entries, fill
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def new_place(request: pytest.FixtureRequest, folder: Path) -> Place:
+def new_place(request: pytest.FixtureRequest, folder: Path) -> Iterator[Place]:
     """Somewhere else to restore to, with the same signing key."""
     if request.param == "sqlite":
         (folder / "new").mkdir()
-        return Place("sqlite", f"sqlite:///{folder / 'new' / 'ward.db'}", folder / "ward.pem")
-    server: Server = request.getfixturevalue("server")
-    return Place("postgresql", server.new_schema(), folder / "ward.pem")
+        place = Place("sqlite", f"sqlite:///{folder / 'new' / 'ward.db'}", folder / "ward.pem")
+    else:
+        server: Server = request.getfixturevalue("server")
+        place = Place("postgresql", server.new_schema(), folder / "ward.pem")
+    yield place
+    place.close()
 
 
 def test_a_backup_brings_everything_back(place: Place, new_place: Place, folder: Path) -> None:
@@ -48,6 +52,7 @@ def test_a_backup_brings_everything_back(place: Place, new_place: Place, folder:
     restored = fresh.restore(folder / "copy.db")
     assert restored.memories == ("icu", "other")
     assert (restored.erased_again, restored.dropped, restored.lost, restored.edits_lost) == ({}, (), {}, 0)
+    assert restored.holds_lost == 0
     for name in store:
         assert appearance(fresh[name]) == appearance(store[name])
         assert (fresh[name].digest, fresh[name].edit) == (store[name].digest, store[name].edit)
@@ -64,7 +69,6 @@ def test_a_backup_brings_everything_back(place: Place, new_place: Place, folder:
     again["icu"].delete(subject="patient-3")
     again.erase_subject("patient-4")
     again.verify()
-    new_place.close()
 
 
 def test_erasures_since_the_backup_are_applied_again(place: Place, new_place: Place, folder: Path) -> None:
@@ -85,13 +89,14 @@ def test_erasures_since_the_backup_are_applied_again(place: Place, new_place: Pl
     memory.delete(["e5", "e7"])
     store.release(held)
     memory.delete(subject="patient-1")
-    memory.delete("new-1")
     cold = archive.warranties()[0].id
     archive.delete(cold)
     forgotten = [row.id for row in forgets.warranties()][:2]
     forgets.delete(forgotten)
     store["calm"].prune("archive")
+    store["calm"].rebuild(nu=0.5)
     reserve = store["icu"].prune("forget").applied
+    store.hold("calm", subject="patient-2", reason="too late")
     store.drop("gone")
     erased = {name for name in entries()["ids"] if name not in memory and name not in reserve}
     digests = {name: store[name].digest for name in store}
@@ -104,16 +109,18 @@ def test_erasures_since_the_backup_are_applied_again(place: Place, new_place: Pl
     assert restored.erased_again["archive"] == (cold,)
     assert set(restored.erased_again["forgets"]) == set(forgotten)
     assert set(restored.erased_again) == {"icu", "archive", "forgets"}
-    assert restored.edits_lost == 3
+    assert restored.edits_lost == 4
+    assert fresh["calm"].cap != store["calm"].cap
     assert fresh.holds() == []
+    assert restored.holds_lost == 1
     for name in erased:
         assert name not in fresh["icu"]
     assert {row.id for row in fresh["forgets"].warranties()}.isdisjoint(forgotten)
     # Archiving was undone, because it erased nothing; the ledger says so.
     assert fresh["calm"].digest != digests["calm"]
     kinds = [leaf.kind for leaf in fresh.receipts("calm")]
-    assert kinds == ["created", "pruned", "restored"]
-    assert parse_predicate(fresh.receipts("calm")[-1].statement).state_before == digests["calm"]
+    assert kinds == ["created", "pruned", "rebuilt", "held", "restored", "released"]
+    assert parse_predicate(fresh.receipts("calm")[-2].statement).state_before == digests["calm"]
     fresh.verify()
     verify_log(
         [leaf.envelope for leaf in fresh.receipts()],
@@ -133,7 +140,6 @@ def test_erasures_since_the_backup_are_applied_again(place: Place, new_place: Pl
         assert other.restore(folder / "copy.db", ledger=store).erased_again == restored.erased_again
         assert other["icu"].ids == fresh["icu"].ids
         other.verify()
-    new_place.close()
 
 
 def test_a_memory_that_its_erasures_leave_too_small_does_not_come_back(place: Place, folder: Path) -> None:

@@ -72,7 +72,7 @@ EDITS: dict[str, Callable[[Any], Any]] = {
 
 SEQUENCES: dict[str, list[str]] = {
     "admissions": ["admit-outlier", "admit-reserve", "admit-copy", "admit-unnamed"],
-    "deletions": ["delete-active", "delete-margin", "delete-reserve", "delete-one-of-a-pair", "delete-subject"],
+    "deletions": ["delete-one-of-a-pair", "delete-active", "delete-margin", "delete-reserve", "delete-subject"],
     "archive, then boundary moves": ["prune-archive-sketch", "admit-outlier", "delete-active", "admit-unnamed"],
     "archive, delete archived": ["prune-archive", "delete-several", "delete-subject", "admit-outlier"],
     "forget, then expiries": ["prune-forget", "admit-outlier", "admit-unnamed", "delete-active", "delete-subject"],
@@ -340,6 +340,7 @@ def test_a_dry_run_tells_and_writes_nothing(place: Place) -> None:
     assert "needs at least" in (refused.reason or "")
     assert memory.prune(dry_run=True).outcome == "pruned"
     assert memory.admit(**arrival(1, far=3.0), dry_run=True).outcome == "admitted"
+    assert memory.admit([3.0, 3.0, 0.0, 0.0], [1.0, 2.0], dry_run=True).applied == ("40",)
     assert "new-1" not in memory
     assert memory.delete([], dry_run=True).outcome == "noop"
     with pytest.raises(InputError):

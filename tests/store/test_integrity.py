@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Table, delete, insert, select, update
 
-from expunge import ExpungeError, VerificationError
+from expunge import VerificationError
 from expunge.ledger.signing import SigningKey
 from expunge.store import Store
 from expunge.store import schema as tables
@@ -53,11 +54,9 @@ def tampered(store: Store, act: Callable[[Connection], object]) -> str:
         connection.commit()
     try:
         store.verify()
-    except ExpungeError as problem:
-        found = type(problem).__name__
-        assert isinstance(problem, VerificationError), problem
-    else:
         found = ""
+    except VerificationError as problem:
+        found = type(problem).__name__
     with database.engine.connect() as connection:
         for table in reversed(_TABLES):
             connection.execute(delete(table))
@@ -96,7 +95,7 @@ def test_every_change_of_a_row_is_found(store: Store) -> None:
             row = _some_row(store, table, column.name)
             where = [table.c[key.name] == row[key.name] for key in table.primary_key.columns]
             change = update(table).where(*where).values({column.name: flip(row[column.name])})
-            assert tampered(store, lambda c, change=change: c.execute(change)), f"{table.name}.{column.name}"
+            assert tampered(store, partial(Connection.execute, statement=change)), f"{table.name}.{column.name}"
     store.verify()
 
 
@@ -110,12 +109,12 @@ def _some_row(store: Store, table: Table, column: str) -> Any:
 
 def test_every_row_that_is_missing_is_found(store: Store) -> None:
     for table in _TABLES:
-        if table.name in ("expunge_store", "expunge_memories", "expunge_checkpoints", "expunge_holds"):
+        if table.name in ("expunge_store", "expunge_memories", "expunge_checkpoints"):
             continue
         row = _some_row(store, table, next(iter(table.primary_key.columns)).name)
         where = [table.c[key.name] == row[key.name] for key in table.primary_key.columns]
         change = delete(table).where(*where)
-        found = tampered(store, lambda c, change=change: c.execute(change))
+        found = tampered(store, partial(Connection.execute, statement=change))
         assert found, table.name
     store.verify()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,18 @@ def test_the_package_opens_stores(folder: Path) -> None:
     assert "open" not in expunge.__all__
     with expunge.open(f"sqlite:///{folder / 'ward.db'}") as store:
         assert isinstance(store, expunge.store.Store)
+
+
+def test_a_sqlite_store_loads_no_extra(folder: Path) -> None:
+    """Neither the driver of another database, nor what is only needed to make or change tables."""
+    with expunge.open(f"sqlite:///{folder / 'ward.db'}"):
+        pass
+    program = (
+        f"import sys, expunge; expunge.open('sqlite:///{folder / 'ward.db'}').close(); "
+        "print([name for name in ('psycopg', 'alembic', 'torch', 'fastapi', 'daqp') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_sqlite_store_keeps_its_key_beside_itself(folder: Path) -> None:
@@ -84,7 +97,7 @@ def test_postgresql_needs_a_key(server: Server) -> None:
         "sqlite:///:memory:",
         "sqlite:///file:ward.db?mode=memory&uri=true",
         "mysql://localhost/ward",
-        "postgresql://[",
+        "postgresql://host:port/ward",
         3,
         None,
         Path("ward.db"),
@@ -162,12 +175,12 @@ def test_a_newer_schema_is_refused_and_left_alone(place: Place) -> None:
     memory = fill(store)
     seen = appearance(memory)
     with store._database.engine.connect() as connection:
-        connection.execute(text(f"UPDATE {tables.VERSION_TABLE} SET version_num = '9999'"))
+        connection.execute(text("UPDATE expunge_schema SET version_num = '9999'"))
         connection.commit()
     with pytest.raises(StoreError, match="9999"):
         place.open()
     with store._database.engine.connect() as connection:
-        connection.execute(text(f"UPDATE {tables.VERSION_TABLE} SET version_num = '{tables.HEAD}'"))
+        connection.execute(text("UPDATE expunge_schema SET version_num = :head"), {"head": tables.HEAD})
         connection.commit()
     assert appearance(place.open()["icu"]) == seen
 

@@ -64,7 +64,7 @@ def front(
     """Keep what was said before the command, for the command."""
     context.obj = Session(store, key, as_json)
     if context.invoked_subcommand is None:
-        print(context.get_help(), end="")
+        print(context.get_help())
 
 
 for part in (keys, entries, removals, questions, showing, ledger, checkpoints, verifying, backups, trying):

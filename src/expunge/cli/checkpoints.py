@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from expunge.ledger.note import SignedNote
     from expunge.store import Store
 
-__all__ = ["add", "head_content", "head_of"]
+__all__ = ["add", "extension_in", "head_content", "head_of"]
 
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.", show_default=False)]
 
@@ -133,7 +133,7 @@ def cosign(
     data = read_file(file)
     head, note = head_of(data)
     if older is not None:
-        verify_consistency(read_file(older), data, log_keys, log)
+        verify_consistency(read_file(older), extension_in(data, file), log_keys, log)
     else:
         verify_checkpoint(note, log_keys, log)
     key = load_signing_key(session.signing_key, os.environ.get(PASSPHRASE) or None)
@@ -171,6 +171,7 @@ def check(
 
     Exits with 1 if the log was truncated, rewritten or replaced.
     """
+    from expunge.cli.render import verified_line
     from expunge.verify import verify_consistency
 
     kept = read_file(file)
@@ -182,7 +183,7 @@ def check(
     new, _ = head_of(proof.to_bytes())
     session.show(
         {"verified": True, "kept": head_content(head), "now": head_content(new)},
-        f"[bold green]verified[/]  {new.size} leaves now extend the {head.size} of {file}",
+        verified_line(f"{new.size} leaves now extend the {head.size} of {file}"),
     )
 
 
@@ -194,6 +195,13 @@ def head_of(data: bytes) -> tuple[Checkpoint, SignedNote]:
 
     note = parse_extension_proof(data).checkpoint if data.startswith(b"old ") else parse_note(data)
     return parse_checkpoint(note.text), note
+
+
+def extension_in(data: bytes, file: Path) -> bytes:
+    """The same bytes, if they are an extension proof."""
+    if not data.startswith(b"old "):
+        raise InputError(f"{file} is a head; with --older it takes what expunge checkpoint export --since writes")
+    return data
 
 
 def head_content(head: Checkpoint) -> dict[str, Any]:

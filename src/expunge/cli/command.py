@@ -105,7 +105,7 @@ def group(name: str, *, summary: str, examples: Sequence[str]) -> typer.Typer:
     @made.callback()
     def _alone(context: typer.Context) -> None:
         if context.invoked_subcommand is None:
-            print(context.get_help(), end="")
+            print(context.get_help())
 
     return made
 

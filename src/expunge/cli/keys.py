@@ -47,7 +47,7 @@ def keygen(
     save_verifying_key(key.public, public)
     session.show(
         {"private": path, "public": public, "key_id": key.key_id, "encrypted": passphrase is not None},
-        f"[bold]private[/]  {path}  [dim](keep it; mode 0600{', encrypted' if passphrase else ''})[/]",
-        f"[bold]public[/]   {public}  [dim](give it to whoever verifies)[/]",
-        f"[bold]key id[/]   {key.key_id}",
+        f"private  {path}  (keep it; mode 0600{', encrypted' if passphrase else ''})",
+        f"public   {public}  (give it to whoever verifies)",
+        f"key id   {key.key_id}",
     )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from expunge.receipt import Receipt
 
 __all__ = [
+    "NOT_COVERED",
     "OUTCOMES",
     "counted",
     "fields",
@@ -26,6 +27,7 @@ __all__ = [
     "seconds",
     "snippet",
     "stated_panel",
+    "verified_line",
 ]
 
 # What each outcome means, in one line.
@@ -49,6 +51,14 @@ COVERAGE = {
     "no_readout_change_under_warranty": "the pruned coefficients are proved zero: no readout changes under warranty",
     "nothing": "nothing",
 }
+# The words of `expunge.receipt.DOES_NOT_COVER`, which a verifier does not load.
+NOT_COVERED = (
+    "copies made before the edit",
+    "re-encoding of the remaining entries",
+    "the weights of any model that saw the entry",
+    "a refit at another cap",
+    "later admissions, unless a warranty says so",
+)
 _COLOURS = {"refused": "red", "rescued": "yellow", "expired": "yellow", "noop": "bright_black"}
 _WARRANTIES = (("reactivated", "came back from the archive"), ("renewed", "renewed"), ("expired", "expired"))
 
@@ -120,7 +130,7 @@ def stated_panel(stated: Predicate, *, title: str, extra: Iterable[Row] = ()) ->
         ("tried", _tried((one.path, one.passed) for one in stated.attempts)),
         ("state", f"{(stated.state_before or 'nothing')[:16]}… → {stated.state_after[:16]}…"),
         ("covers", COVERAGE[stated.covers]),
-        ("not covered", _not_covered()),
+        ("not covered", "; ".join(NOT_COVERED)),
         *extra,
     ]
     return _panel(rows, stated.outcome, title)
@@ -142,6 +152,11 @@ def event_rows(event: dict[str, Any]) -> list[Row]:
     return rows
 
 
+def verified_line(what: str) -> Text:
+    """The last word of a verification that held."""
+    return Text.assemble(("verified", "bold green"), "  ", what)
+
+
 def fields(rows: Iterable[Row]) -> Table:
     """Names and what they are, in two columns; a row without text is left out."""
     table = Table.grid(padding=(0, 2))
@@ -155,7 +170,7 @@ def fields(rows: Iterable[Row]) -> Table:
 
 def listing(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Sequence[str] = ()) -> Table:
     """Rows under a header; columns in `right` are numbers; the last column gives way where space is short."""
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     last = len(columns) - 1
     for place, column in enumerate(columns):
         # Rich takes space from columns that may wrap before it touches the others.
@@ -175,13 +190,15 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 
 def snippet(payload: Any, length: int = 200) -> str:
-    """The beginning of a payload, on one line."""
+    """The beginning of a payload, on one line; of an object that has text in it, of the text."""
     if payload is None:
         return ""
     if isinstance(payload, bytes):
         return f"{len(payload)} bytes"
     if isinstance(payload, dict):
-        text = ", ".join(f"{name} {_inline(item)}" for name, item in payload.items() if item not in (None, "", []))
+        told = [item for item in payload.values() if isinstance(item, str) and " " in item.strip()]
+        named = (f"{name} {_inline(item)}" for name, item in payload.items() if item not in (None, "", []))
+        text = " / ".join(told) or ", ".join(named)
     else:
         text = _inline(payload)
     text = " ".join(text.split())
@@ -218,12 +235,6 @@ def _tried(paths: Iterable[tuple[str, bool]]) -> str:
     return ", ".join(
         f"{path} {'✓' if passed else '✗'}" + (f" ×{times}" if times > 1 else "") for path, passed, times in runs
     )
-
-
-def _not_covered() -> str:
-    from expunge.receipt import DOES_NOT_COVER
-
-    return "; ".join(DOES_NOT_COVER)
 
 
 def _inline(item: Any) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from expunge.ledger.signing import SigningKey
     from expunge.store import Store
 
-__all__ = ["DEFAULT_STORE", "Session", "console", "melted", "plain", "read_file", "write_file"]
+__all__ = ["DEFAULT_STORE", "Session", "console", "interactive", "melted", "plain", "read_file", "write_file"]
 
 DEFAULT_STORE = "sqlite:///expunge.db"
 
@@ -84,7 +84,11 @@ class Session:
             self.lines([content])
         else:
             for part in parts:
-                self.out.print(part)
+                # Text is printed as it is: a name may look like markup, and a path must not be broken.
+                if isinstance(part, str):
+                    self.out.print(part, markup=False, soft_wrap=True)
+                else:
+                    self.out.print(part)
 
     def lines(self, rows: Iterable[Any]) -> None:
         """Print JSON objects, one a line."""
@@ -99,7 +103,7 @@ class Session:
 
     def confirm(self, question: str, *, yes: bool) -> None:
         """Ask before something that cannot be undone, if there is someone to ask."""
-        if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if yes or not interactive():
             return
         import typer
 
@@ -115,6 +119,11 @@ class Session:
         with Progress(*columns, console=self.err, transient=True, disable=not shown) as bar:
             task = bar.add_task(label, total=total)
             yield lambda: bar.advance(task)
+
+
+def interactive() -> bool:
+    """Whether somebody sits at the terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def console(*, stderr: bool = False, width: int | None = None) -> Console:

@@ -344,7 +344,7 @@ def checkpoint(
     With --older, FILE is what `expunge checkpoint export --since` wrote: the new head, and the proof that the log only
     grew. A log that was truncated, rewritten, or shown differently to different people cannot supply it.
     """
-    from expunge.cli.checkpoints import head_content, head_of
+    from expunge.cli.checkpoints import extension_in, head_content, head_of
     from expunge.ledger.checkpoint import verify_checkpoint, verify_cosignatures
     from expunge.verify import verify_consistency
 
@@ -356,7 +356,7 @@ def checkpoint(
     if known:
         verify_cosignatures(note, known, needed, now=int(time.time()))
     if older is not None:
-        verify_consistency(read_file(older), data, log_keys, name)
+        verify_consistency(read_file(older), extension_in(data, file), log_keys, name)
     checked = ["signature", *(["cosignatures"] if known else []), *(["consistency"] if older is not None else [])]
     session.show(
         {"verified": True, "checked": checked, **head_content(head)},
@@ -390,6 +390,6 @@ def read_log(path: Path) -> list[bytes]:
 
 def _verified(session: Session, checked: list[str]) -> None:
     if not session.as_json:
-        from rich.text import Text
+        from expunge.cli.render import verified_line
 
-        session.out.print(Text.assemble(("verified", "bold green"), "  ", "  ".join(f"{word} ✓" for word in checked)))
+        session.out.print(verified_line("  ".join(f"{word} ✓" for word in checked)))

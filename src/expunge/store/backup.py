@@ -57,13 +57,19 @@ _ROWS = 500
 
 @dataclass(frozen=True)
 class Restored:
-    """What came back: entries erased again by memory, memories that could not come back, and edits that are lost."""
+    """What came back, and what did not.
+
+    ``erased_again`` has the entries by memory that the ledger says were erased since the backup; ``dropped`` the
+    memories that were; ``lost`` the memories that these erasures leave with too few entries, and why. Edits since the
+    backup other than erasures are lost, and so are holds placed since: place them again.
+    """
 
     memories: tuple[str, ...]
     erased_again: dict[str, tuple[str, ...]]
     dropped: tuple[str, ...]
     lost: dict[str, str]
     edits_lost: int
+    holds_lost: int
 
 
 def write_backup(connection: Connection, path: Path) -> None:
@@ -84,9 +90,9 @@ def write_backup(connection: Connection, path: Path) -> None:
                 if table is secrets:
                     # SQLite keeps the rows of destroyed secrets, as zeros.
                     wanted = wanted.where(secrets.c.secret != bytes(SECRET_BYTES))
-                found = connection.execution_options(yield_per=_ROWS).execute(wanted)
-                for part in found.mappings().partitions(_ROWS):
-                    copy.execute(insert(table), [dict(row) for row in part])
+                with connection.execute(wanted.execution_options(yield_per=_ROWS)) as found:
+                    for part in found.mappings().partitions(_ROWS):
+                        copy.execute(insert(table), [dict(row) for row in part])
             copy.commit()
         target.finish()
         partial.replace(path)
@@ -204,7 +210,7 @@ class _History:
     deleted: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)
     dropped: set[str] = field(default_factory=set)
-    released: set[int] = field(default_factory=set)
+    held: dict[int, str] = field(default_factory=dict)
 
     def erased(self, image: Image) -> list[str]:
         """Entries of a memory whose content, or whose record, must not come back."""
@@ -239,8 +245,10 @@ class _History:
         if event.kind == "dropped" and event.memory is not None:
             self.dropped.add(event.memory)
         hold = event.facts.get("hold")
-        if event.kind == "released" and isinstance(hold, int):
-            self.released.add(hold)
+        if event.kind == "held" and isinstance(hold, int) and event.memory is not None:
+            self.held[hold] = event.memory
+        elif event.kind == "released" and isinstance(hold, int):
+            self.held.pop(hold, None)
 
 
 class _Restoration:
@@ -271,7 +279,7 @@ class _Restoration:
         kept = self._copy.execute(
             select(holds.c.number, holds.c.memory, holds.c.terms, secrets.c.secret)
             .join(secrets, secrets.c.number == holds.c.number)
-            .where(holds.c.number.not_in(history.released))
+            .where(holds.c.number.in_(history.held))
             .order_by(holds.c.number)
         ).all()
         # Holds keep their numbers, which are lower than any that is given now; their secrets go in first.
@@ -291,6 +299,9 @@ class _Restoration:
         homeless = [row.number for row in kept if row.memory not in self._numbers]
         if homeless:
             self._database.shred(self._connection, homeless)
+        holds_lost = self._let_go(
+            {row.uuid for row in rows if row.number in self._numbers}, {row.number for row in kept}
+        )
         for table in (requests, checkpoints):
             self._insert(table, [dict(row) for row in self._copy.execute(select(table)).mappings()])
         self._head.write()
@@ -301,6 +312,7 @@ class _Restoration:
             dropped=tuple(sorted(row.name for row in rows if row.uuid in history.dropped)),
             lost=self._lost,
             edits_lost=sum(kind in ("created", "admitted", "rescued", "rebuilt", "pruned") for kind in later),
+            holds_lost=holds_lost,
         )
 
     def _bring_back(self, row: Any) -> None:
@@ -308,7 +320,9 @@ class _Restoration:
         image = load_image(self._copy, row.number)
         memory = image.memory
         names = self._history.erased(image)
-        told = self._history.last[row.uuid]
+        told = self._history.last.get(row.uuid)
+        if told is None:
+            raise VerificationError(f"the ledger knows no memory {row.name!r}")
         statements: list[tuple[Statement, str, int]] = []
         if told.state_after != memory.digest or told.edit != memory._view.edit:
             memory._view = replace(memory._view, edit=told.edit + 1)
@@ -353,6 +367,16 @@ class _Restoration:
         left = {name: digest for name, digest in image.numbering.forgotten.items() if name in view.warranties.records}
         pen = Pen(self._database, self._connection, self._head, self._identity.secret, number)
         pen.create(row.uuid, row.name, view, Facts.of(memory), left)
+
+    def _let_go(self, restored: set[str], kept: set[int]) -> int:
+        """Record that holds placed after the backup are not in force: their terms are gone."""
+        lost = [number for number, memory in self._history.held.items() if memory in restored and number not in kept]
+        for number in lost:
+            memory = self._history.held[number]
+            subject = Subject("state", self._history.last[memory].state_after)
+            event = Event.at(self._identity.clock, "released", memory, subject, hold=number)
+            self._head.append(self._identity.sign(event.to_statement()), "released", memory)
+        return len(lost)
 
     def _give_up(self, row: Any, told: Predicate, problem: DeletionRefused) -> None:
         """What was erased must not come back, and without it this memory cannot: it goes."""

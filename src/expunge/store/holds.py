@@ -15,7 +15,7 @@ from expunge.store.schema import holds, memories, secrets
 from expunge.store.seal import unseal
 from expunge.view import View
 
-__all__ = ["Hold", "check_terms", "holds_of", "matching"]
+__all__ = ["Hold", "check_terms", "hold_reason", "holds_of", "matching"]
 
 
 @dataclass(frozen=True)
@@ -72,3 +72,10 @@ def matching(found: Iterable[Hold], view: View, names: Iterable[str]) -> dict[st
         if hit is not None:
             held[name] = hit
     return held
+
+
+def hold_reason(held: dict[str, Hold]) -> str:
+    """Why an erasure is refused."""
+    name, hold = next(iter(held.items()))
+    more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+    return f"{name!r}{more} must be kept: hold {hold.number}, {hold.reason}"

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, select
 
-from expunge.errors import ExpungeError, InputError, VerificationError
+from expunge.errors import ExpungeError, VerificationError
 from expunge.memory import Memory
 from expunge.savefile import rebuild
 from expunge.solver.state import BOUND
@@ -132,7 +132,7 @@ def load_image(connection: Connection, number: int) -> Image:
         .where(memories.c.number == number)
     ).first()
     if row is None:
-        raise InputError("there is no such memory any more")
+        raise VerificationError("a memory of this store has lost its state")
     try:
         image = _rebuilt(connection, number, row)
     except ExpungeError as problem:

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from expunge.errors import VerificationError
+from expunge.ledger.canonical import Json
 from expunge.ledger.checkpoint import parse_checkpoint, verify_checkpoint
 from expunge.ledger.hashing import leaf_hash
 from expunge.ledger.merkle import Frontier, root_at
@@ -15,6 +16,7 @@ from expunge.ledger.note import parse_note
 from expunge.ledger.predicate import PREDICATE_TYPE, Predicate, parse_predicate
 from expunge.store.database import Database
 from expunge.store.events import EVENT_TYPE, parse_event
+from expunge.store.holds import holds_of
 from expunge.store.identity import Identity
 from expunge.store.image import load_image
 from expunge.store.log import STRIDE, Leaf, frontier_of, leaves_from, node_reader
@@ -47,13 +49,15 @@ def verify_store(database: Database, identity: Identity) -> Verified:
         envelopes = [leaf.envelope for leaf in leaves]
         verify_log(envelopes, head, trusted, [identity.log_key], identity.origin, also=(EVENT_TYPE,))
         heads = _verify_checkpoints(connection, identity)
-        last, dropped = _verify_columns(leaves)
+        last, dropped, held = _verify_columns(leaves)
         rows = connection.execute(select(memories).order_by(memories.c.number)).all()
         stored = {row.uuid for row in rows}
         if missing := sorted(last.keys() - dropped - stored):
             raise VerificationError(f"the ledger speaks of memory {missing[0]}, which is not in the store")
         count = sum(_verify_memory(connection, row, last, dropped) for row in rows)
         _verify_secrets(connection)
+        if {hold.number for hold in holds_of(connection)} != held:
+            raise VerificationError("the holds in the store are not those that its ledger tells of")
     return Verified(len(rows), count, len(leaves), heads)
 
 
@@ -86,10 +90,14 @@ def _verify_checkpoints(connection: Connection, identity: Identity) -> int:
     return len(rows)
 
 
-def _verify_columns(leaves: list[Leaf]) -> tuple[dict[str, Predicate], set[str]]:
-    """What the columns beside an envelope say is what is in it. Returns each memory's last receipt, and the dropped."""
+def _verify_columns(leaves: list[Leaf]) -> tuple[dict[str, Predicate], set[str], set[int]]:
+    """What the columns beside an envelope say is what is in it.
+
+    Returns each memory's last receipt, the memories that were dropped, and the numbers of the holds that are in force.
+    """
     last: dict[str, Predicate] = {}
     dropped: set[str] = set()
+    held: dict[Json, str | None] = {}
     for leaf in leaves:
         if leaf.statement.predicate_type == PREDICATE_TYPE:
             receipt = parse_predicate(leaf.statement)
@@ -100,9 +108,17 @@ def _verify_columns(leaves: list[Leaf]) -> tuple[dict[str, Predicate], set[str]]
             told = (event.kind, event.memory, None)  # type: ignore[assignment]
             if event.kind == "dropped" and event.memory is not None:
                 dropped.add(event.memory)
+            elif event.kind == "held":
+                held[event.facts["hold"]] = event.memory
+            elif event.kind == "released":
+                held.pop(event.facts["hold"], None)
         if told != (leaf.kind, leaf.memory, leaf.edit):
             raise VerificationError(f"leaf {leaf.index} is listed as something else than it is")
-    return last, dropped
+    return (
+        last,
+        dropped,
+        {number for number, memory in held.items() if isinstance(number, int) and memory not in dropped},
+    )
 
 
 def _verify_memory(connection: Connection, row: Any, last: dict[str, Predicate], dropped: set[str]) -> int:

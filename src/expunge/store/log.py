@@ -127,8 +127,9 @@ def leaves_from(
     wanted: Select[Any] = select(leaves).where(leaves.c.number >= start).order_by(leaves.c.number)
     if memory is not None:
         wanted = wanted.where(leaves.c.memory == memory)
-    for row in connection.execution_options(yield_per=500).execute(wanted.limit(limit)):
-        yield _leaf(row)
+    with connection.execute(wanted.limit(limit).execution_options(yield_per=500)) as found:
+        for row in found:
+            yield _leaf(row)
 
 
 def _leaf(row: Any) -> Leaf:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from expunge.errors import ExpungeError, Refused, StoreError
 from expunge.kernel import squared_distances
+from expunge.memory import Memory
 from expunge.problem import fewest_keys
 from expunge.receipt import Outcome, Receipt
+from expunge.store.holds import Hold, hold_reason, matching
+from expunge.store.journal import erased_content
 from expunge.types import Matrix
 from expunge.view import View
 
-__all__ = ["Preview", "preview_of"]
+__all__ = ["Act", "Preview", "look_ahead"]
 
 # Readouts are compared at this many of the remaining keys, spread evenly over the rows.
 _PROBES = 256
+
+
+Act = Callable[[Memory], Receipt]
+
+
+class _Enough(ExpungeError):
+    """Raised in the journal of a dry run, which has seen what it wanted."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +51,31 @@ class Preview:
     reason: str | None = None
 
 
-def preview_of(before: View, after: View, receipt: Receipt) -> Preview:
+def look_ahead(memory: Memory, act: Act, holds: list[Hold]) -> Preview:
+    """What an edit would do. The memory's journal is taken for the purpose, and left to the caller to set again."""
+    seen: list[Preview] = []
+
+    def look(before: View, after: View, receipt: Receipt) -> None:
+        if receipt.outcome == "refused":
+            return
+        held = matching(holds, before, erased_content(before, after))
+        seen.append(_refused(before, hold_reason(held)) if held else _preview_of(before, after, receipt))
+        raise _Enough
+
+    counted, next_id = memory.outcomes.copy(), memory._next_id
+    memory.journal = look
+    try:
+        act(memory)
+    except _Enough:
+        return seen[0]
+    except Refused as problem:
+        return _refused(memory._view, problem.reason)
+    finally:
+        memory.outcomes, memory._next_id = counted, next_id
+    raise StoreError("the dry run came to no end")
+
+
+def _preview_of(before: View, after: View, receipt: Receipt) -> Preview:
     """What the edit between two versions amounts to."""
     staying = [name for name in _names(after) if before.slot(name) is not None]
     old, new = _weights(before), _weights(after)
@@ -50,7 +86,7 @@ def preview_of(before: View, after: View, receipt: Receipt) -> Preview:
         outcome=receipt.outcome,
         applied=receipt.applied,
         size=after.size,
-        deletable=deletable(after),
+        deletable=_deletable(after),
         changed_coefficients=sum(old[name] != new[name] for name in staying),
         readout_change=float(np.max(difference)) / spread,
         probes=keys.shape[0],
@@ -59,8 +95,11 @@ def preview_of(before: View, after: View, receipt: Receipt) -> Preview:
     )
 
 
-def deletable(view: View) -> int:
-    """How many more entries can be deleted from a version."""
+def _refused(view: View, reason: str) -> Preview:
+    return Preview("refused", (), view.size, _deletable(view), reason=reason)
+
+
+def _deletable(view: View) -> int:
     return view.size + len(view.warranties.archive) - fewest_keys(view.state.cap)
 
 

@@ -12,7 +12,7 @@ from expunge.errors import DeletionRefused, ExpungeError, Refused
 from expunge.ledger.predicate import Action, Refusal
 from expunge.receipt import Receipt
 from expunge.store.database import Database
-from expunge.store.holds import Hold, holds_of, matching
+from expunge.store.holds import Hold, hold_reason, holds_of, matching
 from expunge.store.identity import Identity
 from expunge.store.image import Facts, Image, Numbering
 from expunge.store.journal import Pen, erased_content
@@ -22,7 +22,7 @@ from expunge.store.receipts import SignedReceipt, write_receipt, write_refusal
 from expunge.store.requests import Request
 from expunge.view import View
 
-__all__ = ["Held", "Place", "Scribe", "hold_reason"]
+__all__ = ["Held", "Place", "Scribe"]
 
 
 class Held(ExpungeError):
@@ -169,10 +169,3 @@ class Scribe:
         reach("logged")
         signed = SignedReceipt.of(receipt, index=leaf.index, memory=place.uuid, edit=after.edit, envelope=envelope)
         self._written = signed, numbering, after, pen.erased
-
-
-def hold_reason(held: dict[str, Hold]) -> str:
-    """Why an erasure is refused."""
-    name, hold = next(iter(held.items()))
-    more = f" and {len(held) - 1} more" if len(held) > 1 else ""
-    return f"{name!r}{more} must be kept: hold {hold.number}, {hold.reason}"

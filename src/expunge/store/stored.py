@@ -22,24 +22,23 @@ from sqlalchemy import Connection, func, select
 from expunge.attest import commitment_of
 from expunge.check import StateCheck
 from expunge.entries import check_subject, encode_payload, listed
-from expunge.errors import AdmissionRefused, DeletionRefused, ExpungeError, Refused, StoreError
+from expunge.errors import Refused, StoreError
 from expunge.ledger.predicate import Action
 from expunge.memory import Hit, Memory
 from expunge.problem import as_point
 from expunge.receipt import Receipt
 from expunge.store.database import Database
 from expunge.store.errors import Busy, Conflict
-from expunge.store.holds import Hold, holds_of, matching
+from expunge.store.holds import Hold, holds_of
 from expunge.store.identity import Identity
 from expunge.store.image import Image, load_image
-from expunge.store.journal import erased_content
 from expunge.store.log import leaf_at
 from expunge.store.points import reach
-from expunge.store.preview import Preview, deletable, preview_of
+from expunge.store.preview import Act, Preview, look_ahead
 from expunge.store.receipts import SignedReceipt, read_receipt, read_refusal
 from expunge.store.requests import Request
 from expunge.store.schema import holds, states
-from expunge.store.scribe import Held, Place, Scribe, hold_reason
+from expunge.store.scribe import Held, Place, Scribe
 from expunge.types import Matrix, Vector
 from expunge.view import View
 from expunge.warranty import Mode, Warranty
@@ -52,12 +51,6 @@ if TYPE_CHECKING:
     from expunge.solution import Solution
 
 __all__ = ["StoredMemory"]
-
-_Act = Callable[[Memory], Receipt]
-
-
-class _Enough(ExpungeError):
-    """Raised in the journal of a dry run, which has seen what it wanted."""
 
 
 class StoredMemory:
@@ -454,7 +447,7 @@ class StoredMemory:
 
     def _edit(
         self,
-        act: _Act,
+        act: Act,
         action: Action,
         request: Request | None,
         expected: str | None,
@@ -509,34 +502,17 @@ class StoredMemory:
                 raise Conflict("this idempotency key was used to admit another entry; nothing was done")
         return receipt
 
-    def _preview(self, act: _Act, expected: str | None) -> Preview:
+    def _preview(self, act: Act, expected: str | None) -> Preview:
         """Prepare an edit, look at it, and throw it away."""
         with self._mine():
             memory = self._current()
             _check_expected(expected, memory)
             with self._database.reading() as connection:
                 known = holds_of(connection, self.number)
-            seen: list[Preview] = []
-
-            def look(before: View, after: View, receipt: Receipt) -> None:
-                if receipt.outcome == "refused":
-                    return
-                held = matching(known, before, erased_content(before, after))
-                seen.append(_refused(before, hold_reason(held)) if held else preview_of(before, after, receipt))
-                raise _Enough
-
-            counted = memory.outcomes.copy()
-            memory.journal = look
             try:
-                act(memory)
-            except _Enough:
-                return seen[0]
-            except (AdmissionRefused, DeletionRefused) as problem:
-                return _refused(memory._view, problem.reason)
+                return look_ahead(memory, act, known)
             finally:
                 memory.journal = _outside
-                memory.outcomes = counted
-            raise StoreError("the dry run came to no end")
 
     @contextmanager
     def _mine(self) -> Iterator[None]:
@@ -604,7 +580,3 @@ def _is_current(image: Image, row: Any) -> bool:
 def _check_expected(expected: str | None, memory: Memory) -> None:
     if expected is not None and expected != memory.digest:
         raise Conflict(f"the stored state is {memory.digest}, not {expected}: somebody edited it; nothing was done")
-
-
-def _refused(view: View, reason: str) -> Preview:
-    return Preview("refused", (), view.size, deletable(view), reason=reason)

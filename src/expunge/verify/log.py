@@ -118,6 +118,7 @@ class _History:
 
     last: Predicate | None = None
     states: dict[str, int] = field(default_factory=dict)
+    admitted: dict[str, int] = field(default_factory=dict)
     erased: dict[str, int] = field(default_factory=dict)
     pending: set[str] = field(default_factory=set)  # erased, and back since a restoration
 
@@ -136,13 +137,17 @@ class _History:
         reached = self.states.get(receipt.state_after)
         if reached is None:
             raise LogRestorationUnknown(f"{where}: restored to a state that was never there")
-        self.pending |= {digest for digest, at in self.erased.items() if at > reached}
+        # What was admitted after the restored state was never in it.
+        gone = {digest for digest, at in self.erased.items() if at > reached}
+        self.pending |= {digest for digest in gone if self.admitted.get(digest, reached) <= reached}
 
     def _account(self, where: str, index: int, receipt: Predicate) -> None:
         named = {*receipt.applied.commitments, *receipt.expired.commitments}
         named |= {*receipt.renewed.commitments, *receipt.reactivated.commitments}
         if undone := sorted(named & self.erased.keys() - self.pending):
             raise LogErasureUndone(f"{where}: {undone[0]} was erased before")
+        if receipt.action == "admission":
+            self.admitted |= dict.fromkeys(receipt.applied.commitments, index)
         if receipt.action == "deletion":
             self.erased |= dict.fromkeys(receipt.applied.commitments, index)
             self.pending -= set(receipt.applied.commitments)

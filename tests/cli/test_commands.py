@@ -1,0 +1,331 @@
+"""What each command does and prints, for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars
+import pytest
+
+from cli.ward import answer, answers, call, hours
+from expunge.store import Preview
+from expunge.store import open as open_store
+
+
+def test_keygen_and_a_store_of_ones_own_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = answer("keygen", "mine.pem")
+    assert made["encrypted"] is False
+    assert Path(made["private"]).stat().st_mode & 0o777 == 0o600
+    table = hours(tmp_path / "hours.csv")
+    call("create", "ward", table, "--sigma", 2, "--nu", 0.3, "--key", "mine.pem")
+    assert not Path("expunge.db.key").exists()
+    assert call("show", code=4).stderr.startswith("error: SigningKeyMissing")
+    assert answer("show", "--key", "mine.pem")["memories"][0]["name"] == "ward"
+    assert answer("show", env={"EXPUNGE_KEY": "mine.pem"})["leaves"] == 1
+
+
+def test_a_key_under_a_passphrase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    secret = {"EXPUNGE_PASSPHRASE": "long and random"}
+    assert answer("keygen", "mine.pem", env=secret)["encrypted"] is True
+    table = hours(tmp_path / "hours.csv")
+    words = ("create", "ward", table, "--sigma", 2, "--nu", 0.3, "--key", "mine.pem")
+    assert "set $EXPUNGE_PASSPHRASE" in call(*words, code=2).stderr
+    call(*words, env=secret)
+    assert answer("show", "--key", "mine.pem", env=secret)["leaves"] == 1
+
+
+def test_create_from_every_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(3).standard_normal((20, 3))
+    np.save("t.npy", rows)
+    np.savez("t.npz", keys=rows[:, :2], values=rows[:, 2])
+    lines = [{"key": row[:2].tolist(), "value": row[2], "id": f"i{n}"} for n, row in enumerate(rows)]
+    Path("t.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    polars.DataFrame({"k0": rows[:, 0], "k1": rows[:, 1], "v": rows[:, 2]}).write_parquet("t.parquet")
+    Path("t.tsv").write_text("k0\tk1\tv\n" + "\n".join("\t".join(map(repr, row)) for row in rows.tolist()))
+    picked = ("--key-columns", "0:2", "--value-columns", "2")
+    found = [
+        answer("create", kind, f"t.{kind}", "--sigma", 1, "--cap", 0.1, *(picked if kind == "npy" else ()))
+        for kind in ("npy", "npz", "jsonl", "parquet", "tsv")
+    ]
+    assert {(one["entries"], one["margin"], one["bound"], one["cap"]) for one in found} == {
+        (20, found[0]["margin"], found[0]["bound"], 0.1)
+    }
+    assert [one["index"] for one in found] == list(range(5))
+    assert answer("show", "jsonl", "i7")["id"] == "i7"
+
+
+def test_a_dry_run_of_create_leaves_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = hours(tmp_path / "hours.csv")
+    found = answer("create", "ward", table, "--sigma", 2, "--nu", 0.3, "--dry-run")
+    assert found["dry_run"] is True
+    assert found["index"] is None
+    assert "nothing was stored" in call("create", "ward", table, "--sigma", 2, "--nu", 0.3, "--dry-run").stdout
+    call("create", "ward", table, "--sigma", 2, "--nu", 7, code=2)
+    assert not list(tmp_path.glob("*.db*"))
+
+
+def test_import_row_by_row(ward: Path) -> None:
+    Path("more.csv").write_text("id,patient,k0,k1,v0\nh001,p-9,0,0,97\nx1,p-9,0.5,0,97\nx2,p-9,0,0.5,98\n")
+    words = ("import", "ward", "more.csv", "--subject-column", "patient")
+    assert "more.csv, row 1: id 'h001' is taken in 'ward' (1 in all); --skip-existing" in call(*words, code=2).stderr
+    found = answer(*words, "--skip-existing", "--dry-run")
+    assert (found["admitted"], found["would_admit"], found["skipped"]) == (0, 2, 1)
+    assert "would admit 2 entries" in call(*words, "--skip-existing", "--dry-run").stdout
+    before = answer("show", "ward")["entries"]
+    found = answer(*words, "--skip-existing")
+    assert (found["admitted"], found["skipped"]) == (2, 1)
+    assert found["entries"] >= before + 2
+    assert "3 that were there already" in call(*words, "--skip-existing").stdout
+    Path("wide.csv").write_text("k0,k1,k2,v0\n1,2,3,4\n")
+    assert "keys of 3 columns, but 'ward' has 2" in call("import", "ward", "wide.csv", code=2).stderr
+
+
+def test_import_from_standard_input(ward: Path) -> None:
+    found = answer("import", "ward", "-", "--format", "csv", input="id,k0,k1,v0\nz,1,1,97\n")
+    assert found["admitted"] == 1
+
+
+def test_admit(ward: Path) -> None:
+    words = ("admit", "ward", "--at", "0.3,-0.2", "--value", "96")
+    told = answer(*words, "--dry-run", "--id", "n")
+    assert (told["dry_run"], told["applied"]) == (True, ["n"])
+    assert "nothing was changed" in call(*words, "--dry-run").stdout
+    found = answer(*words, "--id", "n", "--subject", "p-9", "--payload", '{"text": "hello"}', "--evidence", "n.zip")
+    assert found["outcome"] == "admitted"
+    assert found["check"]["passed"] is True
+    assert answer("show", "ward", "n")["payload"] == {"text": "hello"}
+    assert "id 'n' is taken" in call(*words, "--id", "n", code=2).stderr
+    Path("note.bin").write_bytes(b"\xff\x00")
+    Path("at.json").write_text("[0.1, 0.2]")
+    call("admit", "ward", "--at", "@at.json", "--value", "[97]", "--id", "b", "--payload", "@note.bin")
+    assert answer("show", "ward", "b")["payload"] == "ff00"
+    assert "2 bytes" in call("show", "ward", "b").stdout
+    call("verify", "evidence", "n.zip", "--trust", "log.vkey")
+
+
+def test_the_same_request_twice(ward: Path) -> None:
+    words = ("delete", "other", "h003", "--idempotency-key", "ticket-1")
+    assert answer(*words)["index"] == answer(*words)["index"]
+    assert call(*words[:2], "h004", *words[3:], code=4).stderr.startswith("error: Conflict")
+    assert call("delete", "other", "h004", "--expected", "0" * 64, code=4).stderr.startswith("error: Conflict")
+    state = answer("show", "other")["digest"]
+    assert answer("delete", "other", "h004", "--expected", state)["applied"] == ["h004"]
+
+
+def test_an_admission_that_would_end_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The paper's first example."""
+    monkeypatch.chdir(tmp_path)
+    Path("three.csv").write_text("id,k0,k1,v0\na,-1,0,1\nb,1,0,2\nc,0,0.9,9\n")
+    for mode in ("forget", "archive"):
+        call("create", mode, "three.csv", "--sigma", 5, "--cap", 1)
+        call("prune", mode, "--mode", mode)
+        late = ("admit", mode, "--at", "0,-10", "--value", 3, "--id", "d")
+        assert "would end 1 certificates" in call(*late, "--on-expiry", "refuse", code=3).stderr
+        assert answer(*late, "--on-expiry", "refuse", "--dry-run", code=3)["outcome"] == "refused"
+        call(*late)
+    (row,) = answers("warranties", "forget")
+    assert (row["id"], row["status"], row["expired_at"]) == ("c", "expired", 2)
+    assert "expired since edit 2" in call("show", "forget", "c").stdout
+    assert answers("warranties", "archive") == []
+    assert answer("show", "archive", "c")["coefficient"] == pytest.approx(0.0330, abs=1e-3)
+
+
+def test_delete(ward: Path) -> None:
+    told = answer("delete", "other", "h000", "h001", "--dry-run")
+    assert told["applied"] == ["h000", "h001"]
+    found = answer("delete", "other", "h000", "h001", "--evidence", "two.zip")
+    assert found["outcome"] in ("decrement", "certified_zero")
+    call("verify", "evidence", "two.zip", "--trust", "log.vkey")
+    assert "two.zip exists" in call("delete", "other", "h002", "--evidence", "two.zip", code=2).stderr
+    assert "receipt" in call("delete", "other", "--subject", "p-4").stdout
+    assert call("delete", "other", "h000", code=2).stderr.startswith("error: InputError: no entry has id 'h000'")
+
+
+def test_too_many_deletions_are_refused(ward: Path) -> None:
+    ids = [row["id"] for row in answers("search", "other", "--at", "0,0", "-n", 100)]
+    found = answer("delete", "other", *ids, code=3)
+    assert (found["error"], found["exit_code"]) == ("DeletionRefused", 3)
+    assert found["allowed"] == 1.0
+    assert answer("delete", "other", *ids, "--dry-run", code=3)["outcome"] == "refused"
+    assert "because" in call("delete", "other", *ids, "--dry-run", code=3).stdout
+
+
+def test_prune(ward: Path) -> None:
+    told = answer("prune", "other", "--dry-run")
+    assert told["readout_change"] == 0.0
+    found = answer("prune", "other", "--mode", "forget", "--sketch", 1, "--evidence", "p.zip")
+    assert found["applied"] == told["applied"]
+    assert answer("prune", "other")["outcome"] == "noop"
+    rows = answers("warranties", "other", "--status", "valid")
+    assert [row["remaining"] for row in rows] == sorted(row["remaining"] for row in rows)
+    assert "0 pruned entries" in call("warranties", "other", "--status", "expired").stdout
+    shown = call("warranties", "other", "-n", 1)
+    assert f"{len(rows) - 1} more" in shown.stderr
+    call("verify", "evidence", "p.zip", "--trust", "log.vkey")
+
+
+def test_holds(ward: Path) -> None:
+    assert "nothing is held" in call("hold").stderr
+    held = answer("hold", "other", "--subject", "p-1", "--reason", "court order")
+    call("hold", "other", "h002", "--reason", "review")
+    assert "court order" in call("hold", "other").stdout
+    assert len(answers("hold")) == 2
+    assert "court order" in call("delete", "other", "h001", code=3).stderr
+    assert answer("erase-subject", "p-1", "--dry-run", code=3)["memories"][0]["outcome"] == "refused"
+    done = answer("erase-subject", "p-1", code=3)
+    assert done["complete"] is False
+    assert {part["name"]: part["outcome"] == "refused" for part in done["memories"]} == {"other": True, "ward": False}
+    assert "NOT complete" in call("erase-subject", "p-1", code=3).stdout
+    assert "released" in call("release", held["number"]).stdout
+    assert answer("erase-subject", "p-1")["complete"] is True
+
+
+def test_erase_a_subject_everywhere(ward: Path) -> None:
+    told = answer("erase-subject", "p-2", "--dry-run")
+    assert [part["name"] for part in told["memories"]] == ["other", "ward"]
+    assert call("erase-subject", "p-2", "--dry-run").stdout.count("nothing was changed") == 2
+    done = answer("erase-subject", "p-2", "--evidence", "bundles")
+    assert [Path(part["evidence"]).name for part in done["memories"]] == ["other.zip", "ward.zip"]
+    for part in done["memories"]:
+        call("verify", "evidence", part["evidence"], "--trust", "log.vkey")
+    call("log", done["index"], "--out", "summary.json")
+    about = ("verify", "receipt", "summary.json", "--trust", "log.vkey")
+    assert "subject" in answer(*about, "--subject", "p-2", "--salt", done["salt"])["checked"]
+    assert "subject erased" in call(*about).stdout
+    assert "CommitmentMismatch" in call(*about, "--subject", "p-3", "--salt", done["salt"], code=1).stderr
+    call(*about, "--subject", "p-2", code=2)
+    call(*about, "--subject", "p-2", "--salt", "xyz", code=2)
+    assert call("erase-subject", "p-2", code=2).stderr.startswith("error: InputError")
+    for name in ("ward", "other"):
+        assert "p-2" not in call("search", name, "--at", "0,0", "-n", 50).stdout
+
+
+def test_questions(ward: Path) -> None:
+    np.save("queries.npy", np.zeros((3, 2)))
+    assert len(answers("read", "ward", "--at", "@queries.npy", "--at", "1,1")) == 4
+    (row,) = answers("read", "ward", "--at", "0.1,0.2")
+    (hit, *_) = answers("search", "ward", "--at", "0.1,0.2")
+    with open_store("sqlite:///expunge.db") as store:
+        memory = store["ward"]
+        assert row["readout"] == memory.read([0.1, 0.2])[0].tolist()
+        assert row["score"] == memory.score([0.1, 0.2])[0]
+        first = memory.search([0.1, 0.2], 1)[0]
+    assert (hit["id"], hit["share"], hit["payload"]) == (first.id, first.share, first.payload)
+    assert "similarity" in call("search", "ward", "--like", first.id).stdout
+    assert "readout" in call("read", "ward", "--like", first.id).stdout
+    assert "search takes one query" in call("search", "ward", "--at", "@queries.npy", code=2).stderr
+
+
+def test_show(ward: Path) -> None:
+    found = answer("show")
+    assert [row["name"] for row in found["memories"]] == ["other", "ward"]
+    assert found["verifier_key"] == Path("log.vkey").read_text().strip()
+    assert "verifies under" in call("show").stdout
+    memory = answer("show", "ward")
+    assert memory["margin"] + memory["bound"] + memory["reserve"] == memory["entries"]
+    assert memory["check"]["passed"] is True
+    assert "passed" in call("show", "ward").stdout
+    pruned = answers("warranties", "ward")[0]["id"]
+    assert answer("show", "ward", pruned)["pruned"] is True
+    groups = {answer("show", "other", f"h{row:03d}")["group"] for row in range(40)}
+    assert groups == {"margin", "bound", "reserve"}
+    assert "removing it" in call("show", "other", "h000").stdout
+    call("show", "ward", "--verifier-key", code=2)
+
+
+def test_an_empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    open_store("sqlite:///expunge.db").close()
+    assert answer("show")["memories"] == []
+    assert "No memory yet" in call("show").stderr
+    assert answers("log") == []
+    call("log")
+    assert "verified" in call("verify", "log").stdout
+
+
+def test_log(ward: Path) -> None:
+    rows = answers("log")
+    assert [row["kind"] for row in rows] == ["created", "created", "pruned"]
+    assert [row["name"] for row in answers("log", "--memory", "ward")] == ["ward", "ward"]
+    assert "1 leaves in all" not in call("log").stderr
+    assert "3 leaves in all" in call("log", "-n", 1).stderr
+    assert "receipt 2: ward" in call("log", 2).stdout
+    assert answer("log", 2)["receipt"]["outcome"] == "pruned"
+    answer("hold", "ward", "--subject", "p-1", "--reason", "x")
+    assert "held" in call("log", 3).stdout
+    assert answer("log", 3)["receipt"]["event"] == "held"
+    call("log", 99, code=2)
+    written = answer("log", 2, "--out", "r.json")
+    assert Path(written["inclusion"]).name == "r.tlog-proof"
+    call("log", 2, "--out", "r.json", code=2)
+    call("log", 2, "--out", "r.tlog-proof", code=2)
+    whole = answer("log", "--out", "log.jsonl")
+    assert (whole["size"], len(Path("log.jsonl").read_bytes().splitlines())) == (4, 4)
+    call("log", "--out", "log.jsonl", code=2)
+
+
+def test_backup_and_restore(ward: Path) -> None:
+    assert answer("backup", "b.db")["memories"] == ["other", "ward"]
+    call("backup", "b.db", code=4)
+    erased = answer("delete", "other", "--subject", "p-0")["applied"]
+    call("log", "--out", "log.jsonl")
+    call("checkpoint", "export", "--out", "head.txt")
+    key = ("--store", "sqlite:///new.db", "--key", "expunge.db.key")
+    assert "give --key" in call("restore", "b.db", "--store", "sqlite:///new.db", code=2).stderr
+    call("restore", "b.db", "--store", "sqlite:///new.db", "--key", "none.key", code=2)
+    assert call("restore", "b.db", *key, "--checkpoint", "head.txt", code=1).stderr.startswith("error: ")
+    assert not Path("new.db").exists()
+    done = answer("restore", "b.db", *key, "--ledger", "log.jsonl", "--checkpoint", "head.txt")
+    assert sorted(done["erased_again"]["other"]) == sorted(erased)
+    call("verify", "log", *key, "--trust", "log.vkey")
+    call("restore", "b.db", *key, code=4)
+    assert "erased again" in call("restore", "b.db", "--store", "sqlite:///n.db", "--key", "expunge.db.key").stdout
+
+
+def test_questions_before_destruction(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody at the terminal is asked; a script is not."""
+    monkeypatch.setattr("expunge.cli.session.interactive", lambda: True)
+    for words in (
+        ("delete", "other", "h000"),
+        ("prune", "other", "--mode", "forget"),
+        ("erase-subject", "p-1"),
+    ):
+        done = call(*words, code=3, input="n\n")
+        assert "cannot be brought back" in done.stderr
+        assert "Nothing was done." in done.stderr
+        call(*words, code=3, input="")
+    assert len(answers("log")) == 3
+    call("prune", "other", input="")
+    call("delete", "other", "h000", "--yes", input="")
+    call("delete", "other", "h001", input="y\n")
+
+
+def test_a_failed_proof_has_its_exit_code(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answer("prove", "ward", "--out", "w.proof")["outcome"] == "proved"
+    call("prove", "ward", "--out", "w.proof", code=2)
+    assert "exactly zero" in call("prove", "ward", "--out", "w.proof", "--force").stdout
+    from dataclasses import replace
+
+    from expunge.store import StoredMemory
+
+    proof = StoredMemory.prove
+    monkeypatch.setattr(
+        StoredMemory,
+        "prove",
+        lambda self: replace(proof(self), outcome="undecidable", reason="a slack contains 0", witness=None),
+    )
+    assert "undecidable: a slack contains 0" in call("prove", "ward", code=1).stdout
+
+
+def test_what_a_preview_holds_is_what_is_printed() -> None:
+    """A new field of a dry run does not go unprinted by chance."""
+    assert set(Preview.__dataclass_fields__) == {
+        *("outcome", "applied", "size", "deletable", "changed_coefficients", "readout_change", "probes"),
+        *("expired", "reactivated", "reason"),
+    }

@@ -1,0 +1,134 @@
+"""Help that teaches, and comes at once."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+import expunge
+from cli.commands import every_command
+from cli.ward import call, shell
+from expunge.cli.app import app
+
+EVERY = every_command()
+
+
+def examples(command: Any) -> list[str]:
+    """The examples in the help of a command, as one would paste them."""
+    text = command.epilog.partition("\n\n")[2].replace(r"\[", "[")
+    return [" ".join(part.split()) for part in re.sub(r"\\\n\s*", " ", text).split("  $ ") if part.strip()]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_help_of_each_command_has_examples_of_it(name: str) -> None:
+    shown = call(*name.split(), "--help", env={"COLUMNS": "80"}).stdout
+    assert "Examples" in shown
+    found = examples(EVERY[name])
+    assert any(f"expunge {name}" in example for example in found)
+    lines = {line.strip() for line in shown.splitlines()}
+    # Not broken into two by the help of an 80-column terminal, so that it can be pasted.
+    assert {line.strip() for line in EVERY[name].epilog.replace(r"\[", "[").splitlines()[1:]} <= lines
+    for option in ("--store", "--key", "--json"):
+        assert option in shown
+
+
+@pytest.mark.parametrize("name", ["", "checkpoint", "verify"])
+def test_groups_have_help_with_and_without_asking(name: str) -> None:
+    words = name.split()
+    assert call(*words).stdout == call(*words, "--help").stdout
+    assert "Examples" in call(*words).stdout
+
+
+def group_examples() -> list[str]:
+    front: Any = get_command(app)
+    return [
+        line for group in (front, front.commands["checkpoint"], front.commands["verify"]) for line in examples(group)
+    ]
+
+
+@pytest.mark.parametrize(
+    "example", sorted({line for command in EVERY.values() for line in examples(command)} | set(group_examples()))
+)
+def test_every_example_is_understood(example: str) -> None:
+    """Parsed as it would be when pasted, without being run."""
+    words = shlex.split(example.rpartition("| ")[2].partition(" > ")[0])
+    while "=" in words[0]:
+        words.pop(0)
+    assert words.pop(0) == "expunge"
+    front: Any = get_command(app)
+    context = front.make_context("expunge", words, resilient_parsing=False)
+    command: Any = front
+    rest = [*context._protected_args, *context.args]
+    while hasattr(command, "commands"):
+        command = command.commands[rest.pop(0)]
+    assert command.make_context(command.name, list(rest), parent=context)
+
+
+def test_names_in_the_list_fit_their_line() -> None:
+    shown = call("--help", env={"COLUMNS": "80"}).stdout
+    commands = shown.partition("Set up")[2]
+    for name in EVERY:
+        if " " not in name:
+            assert re.search(rf"│ {name} +\S.*\.? +│", commands), name
+    assert all(re.match(r"│ [a-z-]+ ", line) for line in commands.splitlines() if line.startswith("│"))
+
+
+def test_the_version() -> None:
+    assert call("--version").stdout == f"expunge {expunge.__version__}\n"
+
+
+def test_later_commands_are_not_announced() -> None:
+    assert not {"audit", "serve"} & {name.split()[0] for name in EVERY}
+
+
+def test_help_is_quick() -> None:
+    """Best of three, less what starting Python itself takes: the machine may be busy."""
+
+    def best(*words: str) -> float:
+        took = []
+        for _ in range(3):
+            started = time.perf_counter()
+            subprocess.run([sys.executable, *words], capture_output=True, check=True)  # noqa: S603
+            took.append(time.perf_counter() - started)
+        return min(took)
+
+    assert best("-m", "expunge", "--help") - best("-c", "pass") < 0.5
+
+
+def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
+    heavy = ("numpy", "numba", "scipy", "sqlalchemy", "cryptography", "sklearn", "polars", "pyarrow", "flint")
+    program = (
+        "import sys; sys.argv = ['expunge', '--help']\n"
+        "from expunge.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"print([name for name in {heavy} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stderr.strip() == "[]"
+
+
+def test_verifying_a_receipt_loads_neither_solver_nor_store(ward: Path) -> None:
+    call("log", 0, "--out", "r.json")
+    heavy = ("numba", "scipy", "sqlalchemy", "sklearn", "expunge.memory", "expunge.store")
+    program = (
+        "import sys; sys.argv = 'expunge verify receipt r.json --trust log.vkey'.split()\n"
+        "from expunge.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code\n"
+        f"print([name for name in {heavy} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ward)  # noqa: S603
+    assert done.stderr.strip() == "[]"
+
+
+def test_python_dash_m(tmp_path: Path) -> None:
+    assert shell("expunge --version", tmp_path).stdout == f"expunge {expunge.__version__}\n"

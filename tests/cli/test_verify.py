@@ -1,0 +1,213 @@
+"""``expunge verify`` and ``expunge checkpoint``: what holds, and what was changed."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.ward import answer, call, hours
+from expunge.cli.verifying import EVENT_TYPE
+from expunge.ledger.signing import SigningKey, save_verifying_key
+from expunge.store import EVENT_TYPE as STORE_EVENT_TYPE
+from expunge.store import open as open_store
+
+TRUST = ("--trust", "log.vkey")
+
+
+def refused(*words: object, code: int = 1) -> str:
+    """The class of the error that a command ends with."""
+    done = call(*words, code=code)
+    (line,) = done.stderr.splitlines()
+    found = re.match(r"error: (\w+): .", line)
+    assert found, line
+    assert "verified" not in done.stdout
+    assert answer(*words, code=code)["error"] == found.group(1)
+    return found.group(1)
+
+
+def changed(source: str, target: str, old: bytes, new: bytes) -> str:
+    data = Path(source).read_bytes()
+    assert old in data
+    Path(target).write_bytes(data.replace(old, new, 1))
+    return target
+
+
+def test_the_two_halves_agree_on_what_an_event_is() -> None:
+    assert EVENT_TYPE == STORE_EVENT_TYPE
+
+
+def test_a_receipt(ward: Path) -> None:
+    call("log", 2, "--out", "r.json")
+    found = answer("verify", "receipt", "r.json", *TRUST)
+    assert found["checked"] == ["signature", "form", "inclusion"]
+    assert found["receipt"]["outcome"] == "pruned"
+    assert "inclusion ✓" in call("verify", "receipt", "r.json", *TRUST).stdout
+    changed("r.json", "forged.json", b'"payload":"ey', b'"payload":"ez')
+    assert refused("verify", "receipt", "forged.json", *TRUST) == "EnvelopeSignatureInvalid"
+    with open_store("sqlite:///expunge.db") as store:
+        save_verifying_key(store.public_key, "store.pub")
+        origin = store.origin
+    save_verifying_key(SigningKey.generate().public, "stranger.pub")
+    assert refused("verify", "receipt", "r.json", "--trust", "stranger.pub") == "EnvelopeSignerUnknown"
+    assert "is --trust the key" in call("verify", "receipt", "r.json", "--trust", "stranger.pub", code=1).stderr
+    assert refused("verify", "receipt", "r.json", "--trust", "store.pub", code=2) == "InputError"
+    call("verify", "receipt", "r.json", "--trust", "store.pub", "--origin", origin)
+    Path("r.tlog-proof").rename("elsewhere")
+    assert answer("verify", "receipt", "r.json", "--trust", "store.pub")["checked"] == ["signature", "form"]
+    call("verify", "receipt", "r.json", *TRUST, "--inclusion", "elsewhere")
+    call("log", 0, "--out", "first.json")
+    assert refused("verify", "receipt", "first.json", *TRUST, "--inclusion", "elsewhere") == "InclusionRootMismatch"
+    assert refused("verify", "receipt", "r.json", *TRUST, "--threshold", 2, code=2) == "InputError"
+
+
+def test_evidence(ward: Path) -> None:
+    call("delete", "other", "h000", "--evidence", "e.zip")
+    checked = answer("verify", "evidence", "e.zip", *TRUST)["checked"]
+    assert checked == ["signature", "form", "inclusion", "commitments", "state", "prior state", "optimality"]
+    call("verify", "evidence", "e.zip", *TRUST, "--no-log")
+    call("export-evidence", "other", "--out", "later.zip", "--proof")
+    assert refused("verify", "evidence", "later.zip", *TRUST) == "EvidencePriorMissing"
+    assert "--no-prior" in call("verify", "evidence", "later.zip", *TRUST, code=1).stderr
+    assert "proof" in answer("verify", "evidence", "later.zip", *TRUST, "--no-prior")["checked"]
+    call("export-evidence", "other", "--out", "later.zip", code=2)
+    call("export-evidence", "other", "--out", "later.zip", "--force")
+    data = bytearray(Path("e.zip").read_bytes())
+    for place in np.random.default_rng(0).choice(len(data), 20, replace=False):
+        data[place] ^= 1
+        Path("bad.zip").write_bytes(data)
+        data[place] ^= 1
+        assert refused("verify", "evidence", "bad.zip", *TRUST).startswith(("Evidence", "Json", "Envelope"))
+
+
+def test_evidence_of_an_edit_that_is_not_the_latest(ward: Path) -> None:
+    """A hold is no edit; a refusal is the latest receipt, of the state as it stands."""
+    call("hold", "ward", "--subject", "p-1", "--reason", "x")
+    call("delete", "ward", "--subject", "p-1", code=3)
+    assert answer("export-evidence", "ward", "--out", "w.zip")["outcome"] == "refused"
+    call("verify", "evidence", "w.zip", *TRUST)
+
+
+def test_the_log(ward: Path) -> None:
+    assert answer("verify", "log")["trust"] == "store"
+    assert "own key was trusted" in call("verify", "log").stderr
+    assert answer("verify", "log", *TRUST)["trust"] == "given"
+    call("log", "--out", "log.jsonl")
+    call("verify", "log", "log.jsonl", *TRUST)
+    lines = Path("log.jsonl").read_bytes().splitlines(keepends=True)
+    for kept, error in (
+        (lines[:-1], "LogSizeMismatch"),
+        ([*lines, lines[0]], "LogCreationRepeated"),
+        ([lines[1], lines[0], lines[2]], "LogRootMismatch"),
+        ([lines[0], lines[1].replace(b"ey", b"ez", 1), lines[2]], "LogReceiptInvalid"),
+        ([], "LogSizeMismatch"),
+    ):
+        Path("cut.jsonl").write_bytes(b"".join(kept))
+        assert refused("verify", "log", "cut.jsonl", "--checkpoint", "log.jsonl.checkpoint", *TRUST) == error
+    assert refused("verify", "log", "--checkpoint", "log.jsonl.checkpoint", code=2) == "InputError"
+    assert refused("verify", "log", "none.jsonl", *TRUST, code=4) == "StoreError"
+
+
+def test_a_proof(ward: Path) -> None:
+    call("prove", "ward", "--out", "w.proof")
+    assert answer("verify", "proof", "w.proof", "--memory", "ward")["verified"] is True
+    assert refused("verify", "proof", "w.proof", "--memory", "other") == "ProofSizeMismatch"
+    with open_store("sqlite:///expunge.db") as store:
+        memory = store["ward"]
+        np.save("keys.npy", memory.keys)
+        cap, sigma = repr(memory.cap), repr(memory.sigma)
+    call("verify", "proof", "w.proof", "--keys", "keys.npy", "--cap", cap, "--sigma", sigma)
+    wrong = ("verify", "proof", "w.proof", "--keys", "keys.npy", "--cap", cap, "--sigma", 3)
+    assert refused(*wrong) == "ProofDigestMismatch"
+    assert refused("verify", "proof", "w.proof", code=2) == "InputError"
+    assert refused("verify", "proof", "w.proof", "--memory", "ward", "--cap", cap, code=2) == "InputError"
+
+
+def test_checkpoints(ward: Path) -> None:
+    note = call("checkpoint", "export").stdout
+    assert answer("checkpoint", "export")["text"] == note
+    call("checkpoint", "export", "--out", "kept.txt")
+    call("checkpoint", "export", "--out", "kept.txt", code=2)
+    assert Path("kept.txt").read_text() == note
+    call("delete", "other", "h000")
+    found = answer("checkpoint", "check", "kept.txt")
+    assert (found["kept"]["size"], found["now"]["size"]) == (3, 4)
+    assert "extend" in call("checkpoint", "check", "kept.txt", *TRUST).stdout
+    call("checkpoint", "export", "--since", "kept.txt", "--out", "extension.txt")
+    call("checkpoint", "export", "--out", "new.txt")
+    assert "consistency" in answer("verify", "checkpoint", "extension.txt", "--older", "kept.txt", *TRUST)["checked"]
+    assert answer("verify", "checkpoint", "new.txt", *TRUST)["size"] == 4
+    changed("new.txt", "bad.txt", b"\n4\n", b"\n5\n")
+    assert refused("verify", "checkpoint", "bad.txt", *TRUST) == "NoteSignatureInvalid"
+    assert refused("verify", "checkpoint", "new.txt", "--older", "kept.txt", *TRUST, code=2) == "InputError"
+    assert refused("verify", "checkpoint", "extension.txt", "--older", "new.txt", *TRUST) == "LogProofOldSizeMismatch"
+
+
+def test_witnesses(ward: Path) -> None:
+    call("checkpoint", "export", "--out", "kept.txt")
+    call("delete", "other", "h000")
+    call("checkpoint", "export", "--since", "kept.txt", "--out", "extension.txt")
+    keys = []
+    for name in ("w1", "w2"):
+        call("keygen", f"{name}.pem")
+        words = ("checkpoint", "cosign", "extension.txt", "--older", "kept.txt", "--name", f"{name}.example")
+        made = answer(*words, *TRUST, "--key", f"{name}.pem", "--out", f"{name}.txt")
+        assert made["extends"] is True
+        keys.append(made["witness"])
+    quorum = ("--witness", keys[0], "--witness", keys[1])
+    both = ("verify", "checkpoint", "w1.txt", *TRUST, *quorum)
+    assert refused(*both) == "CosignatureQuorumMissed"
+    assert "cosignatures" in answer(*both, "--quorum", 1)["checked"]
+    assert refused(*both, "--quorum", 3, code=2) == "InputError"
+    assert refused("verify", "checkpoint", "w2.txt", *TRUST, "--witness", keys[0]) == "CosignatureQuorumMissed"
+    seen = call("checkpoint", "cosign", "kept.txt", "--name", "w1.example", *TRUST, "--key", "w1.pem")
+    assert "w1.example" in seen.stdout
+    assert "witness key" in seen.stderr
+    assert refused("checkpoint", "cosign", "kept.txt", "--name", "w", *TRUST, code=2) == "InputError"
+    changed("kept.txt", "bad.txt", b"\n3\n", b"\n2\n")
+    bad = ("checkpoint", "cosign", "bad.txt", "--name", "w", *TRUST, "--key", "w1.pem")
+    assert refused(*bad) == "NoteSignatureInvalid"
+    assert refused("verify", "receipt", "hours.csv", *TRUST, "--witness", "log.pem", code=4) == "StoreError"
+
+
+def test_a_log_that_was_cut_or_replaced_does_not_pass(ward: Path, tmp_path: Path) -> None:
+    call("delete", "other", "h000")
+    call("checkpoint", "export", "--out", "kept.txt")
+    Path("before.db").write_bytes(b"")
+    table = hours(tmp_path / "again.csv")
+    shorter = ("--store", "sqlite:///shorter.db", "--key", "expunge.db.key")
+    call("create", "ward", table, "--sigma", 2, "--nu", 0.3, *shorter)
+    assert refused("checkpoint", "check", "kept.txt", *shorter) == "ConsistencySizesReversed"
+    stranger = ("--store", "sqlite:///stranger.db")
+    for name in "abcde":
+        call("create", name, table, "--sigma", 2, "--nu", 0.3, *stranger)
+    assert refused("checkpoint", "check", "kept.txt", *stranger) == "NoteSignerUnknown"
+
+
+def test_a_store_that_was_written_to_behind_its_back(ward: Path) -> None:
+    with sqlite3.connect("expunge.db") as database:
+        database.execute(
+            "UPDATE expunge_leaves SET envelope = CAST(replace(envelope, 'ey', 'ez') AS BLOB) WHERE number = 1"
+        )
+    database.close()
+    assert refused("verify", "log") == "LogReceiptInvalid"
+
+
+@pytest.mark.parametrize("text", ["", "no key", "a+b+c", "x+00000000+AAAA"])
+def test_keys_that_are_none(ward: Path, text: str) -> None:
+    call("log", 0, "--out", "r.json")
+    Path("bad.vkey").write_text(text)
+    done = call("verify", "receipt", "r.json", "--trust", "bad.vkey", code=2)
+    assert len(done.stderr.splitlines()) == 1
+    if "+" in text:
+        call("verify", "receipt", "r.json", "--trust", text, code=2)
+
+
+def test_trust_is_never_assumed(ward: Path) -> None:
+    call("log", 0, "--out", "r.json")
+    assert "whom do you trust?" in call("verify", "receipt", "r.json", code=2).stderr
+    Path("other.vkey").write_text("other" + Path("log.vkey").read_text()[Path("log.vkey").read_text().index("+") :])
+    call("verify", "receipt", "r.json", "--trust", "other.vkey", code=2)
