@@ -9,7 +9,7 @@ import typer
 
 import expunge
 from expunge.cli import backups, checkpoints, entries, keys, ledger, questions, removals, showing, trying, verifying
-from expunge.cli.command import Front, example_lines, unwrapped
+from expunge.cli.command import Front, unwrapped
 from expunge.cli.session import DEFAULT_STORE, Session
 
 __all__ = ["app"]
@@ -22,20 +22,24 @@ transaction: applied, rescued or refused, with a receipt that anyone can verify 
 Exit codes: 0 ok, 1 verification failed, 2 usage, 3 refused, 4 store.
 """
 
+
+class Expunge(Front):
+    """The whole of it."""
+
+    examples = (
+        "expunge demo",
+        "expunge create icu-7 hours.csv --sigma 2 --nu 0.4",
+        "expunge delete icu-7 --subject patient-17",
+        "expunge verify log",
+    )
+
+
 app = typer.Typer(
     name="expunge",
-    cls=Front,
+    cls=Expunge,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     invoke_without_command=True,
-    epilog=example_lines(
-        [
-            "expunge demo",
-            "expunge create icu-7 hours.csv --sigma 2 --nu 0.4",
-            "expunge delete icu-7 --subject patient-17",
-            "expunge verify log",
-        ]
-    ),
 )
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from expunge.cli.failure import DECLINED, DEFECT, GONE, USAGE, described, exit_code, one_line
 from expunge.cli.session import DEFAULT_STORE, Session
 from expunge.errors import ExpungeError
 
-__all__ = ["Front", "command", "example_lines", "group", "report", "unwrapped"]
+__all__ = ["Front", "command", "group", "report", "unwrapped"]
 
 F = TypeVar("F", bound=Callable[..., None])
 COMMON = "Common options"
@@ -52,7 +52,29 @@ JsonOption = Annotated[
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
-class Front(TyperGroup):
+class Taught(TyperCommand):
+    """A command whose help ends in examples. Each has lines of its own: Typer would run them together."""
+
+    examples: Sequence[str] = ()
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Help, then examples."""
+        super().format_help(ctx, formatter)
+        _print_examples(self.examples)
+
+
+class TaughtGroup(TyperGroup):
+    """A group whose help ends in examples."""
+
+    examples: Sequence[str] = ()
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Help, then examples."""
+        super().format_help(ctx, formatter)
+        _print_examples(self.examples)
+
+
+class Front(TaughtGroup):
     """The outermost group: whatever goes wrong below leaves one line and an exit code, never a traceback."""
 
     def main(
@@ -96,7 +118,7 @@ def group(name: str, *, summary: str, examples: Sequence[str]) -> typer.Typer:
     made = typer.Typer(
         name=name,
         help=summary,
-        epilog=example_lines(examples),
+        cls=type("Group", (TaughtGroup,), {"examples": tuple(examples)}),
         invoke_without_command=True,
         rich_markup_mode="rich",
         add_completion=False,
@@ -134,7 +156,7 @@ def command(app: typer.Typer, name: str, *, examples: Sequence[str], panel: str 
         app.command(
             name,
             help=unwrapped(function.__doc__ or ""),
-            epilog=example_lines(examples),
+            cls=type("Command", (Taught,), {"examples": tuple(examples)}),
             rich_help_panel=panel,
             no_args_is_help=False,
         )(run)
@@ -163,14 +185,16 @@ def unwrapped(text: str) -> str:
     return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
 
 
-def example_lines(examples: Sequence[str]) -> str:
-    """Examples as they stand below a help text; one that is long is continued with a backslash."""
-    lines = []
+def _print_examples(examples: Sequence[str]) -> None:
+    """Below a help text; unbroken, so that they can be pasted."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(" Examples\n", style="bold")
     for example in examples:
-        # A bracket would start markup.
-        first, *rest = example.replace("[", r"\[").split("\n")
-        lines += [f"  $ {first}", *(f"      {line}" for line in rest)]
-    return "[bold]Examples[/bold]\n\n" + "\n".join(lines)
+        first, *rest = example.split("\n")
+        for line in (f"   $ {first}", *(f"       {line}" for line in rest)):
+            console.print(line, markup=False, soft_wrap=True)
 
 
 def _usage(problem: Exception, as_json: bool) -> int:

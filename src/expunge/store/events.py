@@ -21,7 +21,12 @@ __all__ = ["EVENT_TYPE", "Event", "Kind", "parse_event", "subject_commitment"]
 EVENT_TYPE: Final = "urn:expunge:store-event:v1"
 
 Kind = Literal["dropped", "held", "released", "subject_erased"]
-_KINDS: Final = ("dropped", "held", "released", "subject_erased")
+_FACTS: Final[dict[Kind, frozenset[str]]] = {
+    "dropped": frozenset({"live", "pruned"}),
+    "held": frozenset({"hold"}),
+    "released": frozenset({"hold"}),
+    "subject_erased": frozenset({"memories"}),
+}
 
 
 @dataclass(frozen=True)
@@ -48,21 +53,42 @@ class Event:
 
 
 def parse_event(statement: Statement) -> Event:
-    """Read an event; verify its envelope before believing it."""
+    """Read an event, strictly; verify its envelope before believing it."""
     found = statement.predicate
     kind, memory, time, facts = (found.get(name) for name in ("event", "memory", "time", "facts"))
+    word = next((known for known in _FACTS if known == kind), None)
     if (
         statement.predicate_type != EVENT_TYPE
         or set(found) != {"event", "memory", "time", "facts"}
-        or kind not in _KINDS
-        or not (memory is None or isinstance(memory, str))
+        or word is None
+        or isinstance(memory, str) == (word == "subject_erased")
+        or not isinstance(memory, str | None)
         or not isinstance(time, str)
         or not isinstance(facts, Mapping)
         or len(statement.subjects) != 1
+        or statement.subjects[0].name != ("subject" if word == "subject_erased" else "state")
+        or set(facts) != _FACTS[word]
+        or not all(_is_number(facts[name]) for name in _FACTS[word] - {"memories"})
+        or not (word != "subject_erased" or _is_summary(facts["memories"]))
     ):
         raise VerificationError("the statement is not an event of a store")
-    word: Kind = next(name for name in _KINDS if name == kind)
     return Event(word, memory, time, statement.subjects[0], facts)
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_summary(value: Json) -> bool:
+    return isinstance(value, tuple) and all(
+        isinstance(part, Mapping)
+        and set(part) == {"memory", "outcome", "leaf", "entries"}
+        and isinstance(part["memory"], str)
+        and isinstance(part["outcome"], str)
+        and (part["leaf"] is None or _is_number(part["leaf"]))
+        and _is_number(part["entries"])
+        for part in value
+    )
 
 
 def subject_commitment(salt: bytes, subject: str) -> str:
