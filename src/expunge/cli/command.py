@@ -190,7 +190,7 @@ def _print_examples(examples: Sequence[str]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    console.print(" Examples\n", style="bold")
+    console.print("\n Examples\n", style="bold")
     for example in examples:
         first, *rest = example.split("\n")
         for line in (f"   $ {first}", *(f"       {line}" for line in rest)):
@@ -209,6 +209,8 @@ def _usage(problem: Exception, as_json: bool) -> int:
 
 
 def _say(line: str) -> None:
+    if line.startswith("error:") and sys.stderr.isatty() and "NO_COLOR" not in os.environ:
+        line = line.replace("error:", "\x1b[1;31merror:\x1b[0m", 1)
     print(line, file=sys.stderr)
 
 

@@ -83,7 +83,7 @@ def add(app: typer.Typer) -> None:
         panel="Edit",
         examples=[
             "expunge admit icu-7 --at 0.1,-0.4,0.2,1.1,0.3,-0.2 --value 97,0 \\\n--id h073 --subject patient-17",
-            "expunge admit notes --at @embedding.npy --value @topics.json --payload hello",
+            "expunge admit notes --at @key.npy --value @topics.json --payload hello",
             "expunge admit icu-7 --at 0,0,0,0,0,0 --value 97,0 --dry-run",
         ],
     )(admit)
@@ -233,7 +233,7 @@ def import_(
                     reactivated += receipt.details.get("reactivated", ())
                     step()
         size = len(memory)
-    from expunge.cli.render import fields, seconds
+    from expunge.cli.render import counted, fields, seconds
 
     took = time.perf_counter() - started
     content = {
@@ -247,9 +247,8 @@ def import_(
         "reactivated": reactivated,
         "seconds": took,
     }
-    admitted = (
-        f"would admit {len(rows)} entries; nothing was done" if dry_run else f"{len(rows)} entries, one receipt each"
-    )
+    entries = counted(len(rows), "entry")
+    admitted = f"would admit {entries}; nothing was done" if dry_run else f"{entries}, one receipt each"
     session.show(
         content,
         fields(

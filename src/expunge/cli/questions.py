@@ -159,10 +159,10 @@ def warranties(
         return
     from rich.text import Text
 
-    from expunge.cli.render import listing
+    from expunge.cli.render import counted, listing
 
     valid = sum(row.status == "valid" for row in rows)
-    session.out.print(f"{len(rows)} pruned entries: {valid} valid, {len(rows) - valid} expired")
+    session.out.print(f"{counted(len(rows), 'pruned entry')}: {valid} valid, {len(rows) - valid} expired")
     cells: list[list[str | Text]] = [
         [
             row.id,

@@ -95,6 +95,8 @@ def delete(
     payload and salt are gone from the database. Refused, with nothing changed, where too few entries would be left for
     the cap, where a hold forbids it, or where no path passes the check.
     """
+    from expunge.cli.render import counted
+
     if bool(ids) == (subject is not None):
         raise InputError("say what to delete: ids, or --subject NAME, and one of them")
     wanted = ids or None
@@ -103,7 +105,7 @@ def delete(
         if dry_run:
             finish(session, memory.delete(wanted, subject=subject, dry_run=True, expected=expected), name)
             return
-        what = f"{len(ids or [])} entries" if subject is None else f"every entry of subject {subject!r}"
+        what = counted(len(ids or []), "entry") if subject is None else f"every entry of subject {subject!r}"
         session.confirm(f"Delete {what} from {name!r}? Their content cannot be brought back.", yes=yes)
         prior = prior_of(memory, evidence)
         receipt = memory.delete(
