@@ -19,7 +19,7 @@ test: $(STAMP)
 	$(THREADS) $(PYTHON) -m pytest -n auto
 
 demo: $(STAMP)
-	$(PYTHON) -m expunge.demo
+	$(PYTHON) -m expunge.demo --fresh
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check

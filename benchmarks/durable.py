@@ -23,6 +23,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import sqlite3
 import sys
 import tempfile
@@ -384,6 +385,8 @@ def main() -> None:
     parser.add_argument("--stores", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--out", type=Path, default=RESULTS / "durable.json")
     chosen = parser.parse_args()
+    # Whoever ends it early ends the server with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     if chosen.part == "crash":
         measure_crash(chosen)
     elif chosen.part == "concurrency":

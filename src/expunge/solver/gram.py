@@ -3,7 +3,8 @@
 A *site* is a distinct key; exact duplicates share one. Rows exist for sites with a positive coefficient and
 are dense from 0 to ``count``; columns exist for every site. A Gram entry is computed once from the keys and
 never updated, so a product with these rows is an honest recomputation. An edit adds or drops single rows and
-columns; buffers grow by doubling and never shrink below what is in use.
+columns; buffers grow by doubling and never shrink below what is in use. They start as zeros, so that no freed memory,
+which may have held an erased entry, lives on in their unused parts.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class GramRows:
         self.keys[:sites] = keys
         self.sites = sites
         self.count = 0
-        self.rows: Matrix = np.empty((8, capacity))
+        self.rows: Matrix = np.zeros((8, capacity))
         self.row_of: IndexArray = np.full(capacity, -1, dtype=np.int64)
         self.site_of: IndexArray = np.full(8, -1, dtype=np.int64)
 
@@ -75,7 +76,7 @@ class GramRows:
         """Return to what a published state needs, however far an interrupted edit got: keys, then rows afresh."""
         self.keys[sites:] = 0.0
         self.sites, self.count = sites, 0
-        self.rows = np.empty((max(8, active.size), self.capacity))
+        self.rows = np.zeros((max(8, active.size), self.capacity))
         self.row_of = np.full(self.capacity, -1, dtype=np.int64)
         self.site_of = np.full(self.rows.shape[0], -1, dtype=np.int64)
         self.require(active)
@@ -174,7 +175,7 @@ class GramRows:
         if needed <= self.rows.shape[0]:
             return
         capacity = max(needed + needed // 4, 2 * self.rows.shape[0])
-        rows = np.empty((min(capacity, max(needed, self.capacity)), self.capacity))
+        rows = np.zeros((min(capacity, max(needed, self.capacity)), self.capacity))
         rows[: self.count, : self.sites] = self.rows[: self.count, : self.sites]
         site_of = np.full(rows.shape[0], -1, dtype=np.int64)
         site_of[: self.count] = self.site_of[: self.count]
@@ -184,7 +185,7 @@ class GramRows:
         capacity = 2 * self.capacity
         keys = np.zeros((capacity, self.keys.shape[1]))
         keys[: self.sites] = self.keys[: self.sites]
-        rows = np.empty((self.rows.shape[0], capacity))
+        rows = np.zeros((self.rows.shape[0], capacity))
         rows[: self.count, : self.sites] = self.rows[: self.count, : self.sites]
         row_of = np.full(capacity, -1, dtype=np.int64)
         row_of[: self.sites] = self.row_of[: self.sites]

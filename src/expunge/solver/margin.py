@@ -190,7 +190,7 @@ class MarginFactor:
 
     def __init__(self, capacity: int = 16) -> None:
         self.size = 0
-        self._members: IndexArray = np.empty(capacity, dtype=np.int64)
+        self._members: IndexArray = np.zeros(capacity, dtype=np.int64)
         self._factor: Matrix = np.zeros((capacity, capacity))
 
     @property
@@ -290,7 +290,7 @@ class MarginFactor:
         if needed <= capacity:
             return
         capacity = max(needed, capacity + capacity // 2)
-        members = np.empty(capacity, dtype=np.int64)
+        members = np.zeros(capacity, dtype=np.int64)
         members[: self.size] = self.members
         factor = np.zeros((capacity, capacity))
         factor[: self.size, : self.size] = self._factor[: self.size, : self.size]
