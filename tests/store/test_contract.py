@@ -68,6 +68,7 @@ EDITS: dict[str, Callable[[Any], Any]] = {
     "prune-archive-sketch": lambda memory: memory.prune("archive", sketch=2),
     "prune-forget": lambda memory: memory.prune("forget", sketch=2),
     "rebuild": lambda memory: memory.rebuild(nu=0.5),
+    "rebuild-all": lambda memory: memory.rebuild(nu=1),
 }
 
 SEQUENCES: dict[str, list[str]] = {
@@ -77,7 +78,14 @@ SEQUENCES: dict[str, list[str]] = {
     "archive, delete archived": ["prune-archive", "delete-several", "delete-subject", "admit-outlier"],
     "forget, then expiries": ["prune-forget", "admit-outlier", "admit-unnamed", "delete-active", "delete-subject"],
     "archive, forget, rebuild": ["prune-archive", "admit-outlier", "delete-active", "prune-forget", "rebuild"],
-    "rebuild, then all": ["rebuild", "delete-margin", "admit-outlier", "prune-archive", "delete-subject"],
+    "rebuild, then all": [
+        "rebuild-all",
+        "rebuild",
+        "delete-margin",
+        "admit-outlier",
+        "prune-archive",
+        "delete-subject",
+    ],
 }
 
 
@@ -393,7 +401,8 @@ def test_a_repeated_request_is_answered_again_and_applied_once(place: Place) -> 
     subject = memory.delete(subject="patient-2", idempotency_key="two")
     assert memory.delete(subject="patient-2", idempotency_key="two") == subject
     assert memory.prune("forget", idempotency_key="three") == memory.prune("forget", idempotency_key="three")
-    assert memory.rebuild(nu=0.5, idempotency_key="four") == memory.rebuild(nu=0.5, idempotency_key="four")
+    half = np.float32(0.5)
+    assert memory.rebuild(nu=half, idempotency_key="four") == memory.rebuild(nu=half, idempotency_key="four")  # type: ignore[arg-type]
     store.verify()
 
 

@@ -130,7 +130,8 @@ def restore_store(
     checkpoint: SignedNote | None,
 ) -> tuple[Identity, Restored]:
     """Fill an empty store within one transaction, which the caller commits."""
-    if connection.execute(select(memories.c.number)).first() is not None or frontier_of(connection).size:
+    head = Head(connection)
+    if head.size or connection.execute(select(memories.c.number)).first() is not None:
         raise StoreError("a store is restored into an empty one; open a new URL for it")
     with _backup(path) as copy:
         identity = _identity(copy, identity)
@@ -138,7 +139,7 @@ def restore_store(
         envelopes = _newest(old, source)
         _check(envelopes, identity, checkpoint)
         history = _History.of(envelopes)
-        return identity, _Restoration(database, connection, copy, identity, history).run(len(old))
+        return identity, _Restoration(database, connection, head, copy, identity, history).run(len(old))
 
 
 @contextmanager
@@ -255,14 +256,20 @@ class _Restoration:
     """One restore, in one transaction."""
 
     def __init__(
-        self, database: Database, connection: Connection, copy: Connection, identity: Identity, history: _History
+        self,
+        database: Database,
+        connection: Connection,
+        head: Head,
+        copy: Connection,
+        identity: Identity,
+        history: _History,
     ) -> None:
         self._database = database
         self._connection = connection
         self._copy = copy
         self._identity = identity
         self._history = history
-        self._head = Head(connection)
+        self._head = head
         self._numbers: dict[int, int] = {}
         self._erased: dict[str, tuple[str, ...]] = {}
         self._lost: dict[str, str] = {}

@@ -18,10 +18,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from expunge.errors import ExpungeError, StoreError
 from expunge.store.errors import Busy
 
-__all__ = ["Database", "Vacuumed", "numbered", "translated"]
-
-# How many numbers one statement names; SQLite allows 32,766 parameters, PostgreSQL 65,535.
-_BATCH = 1000
+__all__ = ["Database", "Vacuumed", "each", "translated"]
 
 
 @dataclass(frozen=True)
@@ -95,10 +92,10 @@ class Database(ABC):
         """What the database's own integrity check complains of."""
 
 
-def numbered(numbers: Sequence[int]) -> Iterator[list[int]]:
-    """Numbers in batches that fit one statement."""
-    for start in range(0, len(numbers), _BATCH):
-        yield list(numbers[start : start + _BATCH])
+def each(numbers: Sequence[int]) -> dict[str, int] | list[dict[str, int]]:
+    """Parameters of a statement about a ``number_``, for one number or for many."""
+    rows = [{"number_": number} for number in numbers]
+    return rows[0] if len(rows) == 1 else rows
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 from sqlalchemy import Connection, bindparam, delete, insert, update
 
 from expunge.errors import StoreError
-from expunge.store.database import Database, numbered
+from expunge.store.database import Database, each
 from expunge.store.image import Facts, Numbering, pack_anchor, pack_record, pack_state
 from expunge.store.log import Head
 from expunge.store.points import reach
@@ -25,8 +25,9 @@ from expunge.warranty import Record
 
 __all__ = ["Pen", "erased_content"]
 
-_ERASE_ENTRIES = delete(entries).where(entries.c.number.in_(bindparam("numbers", expanding=True)))
-_ERASE_RECORDS = delete(pruned).where(pruned.c.number.in_(bindparam("numbers", expanding=True)))
+_ERASE_ENTRIES = delete(entries).where(entries.c.number == bindparam("number_"))
+_ERASE_RECORDS = delete(pruned).where(pruned.c.number == bindparam("number_"))
+_INSERTS = {table: insert(table) for table in (anchors, entries, holds, memories, pruned, secrets, states)}
 _RENEW = update(secrets).where(secrets.c.number == bindparam("number_")).values(secret=bindparam("secret_"))
 _RECORD = (
     update(pruned)
@@ -72,7 +73,7 @@ class Pen:
         self, uuid: str, name: str, view: View, facts: Facts, forgotten: Mapping[str, bytes] | None = None
     ) -> Numbering:
         """A memory that was not there."""
-        self._connection.execute(insert(memories), {"number": self._memory, "uuid": uuid, "name": name})
+        self._insert(memories, [{"number": self._memory, "uuid": uuid, "name": name}])
         none = np.zeros(0, dtype=np.int64)
         numbering = Numbering(self._head.take(1), none, none, forgotten=dict(forgotten or {}))
         numbering = self._enter(numbering, view, view.slots, none)
@@ -283,11 +284,11 @@ class Pen:
 
     def _insert(self, table: Any, rows: list[dict[str, Any]]) -> None:
         if rows:
-            self._connection.execute(insert(table), rows)
+            self._connection.execute(_INSERTS[table], rows if len(rows) > 1 else rows[0])
 
     def _delete(self, statement: Any, numbers: Sequence[int]) -> None:
-        for part in numbered(numbers):
-            self._connection.execute(statement, {"numbers": part})
+        if numbers:
+            self._connection.execute(statement, each(numbers))
 
     def _shred(self, numbers: Sequence[int]) -> None:
         if numbers:

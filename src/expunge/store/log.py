@@ -26,6 +26,7 @@ __all__ = ["STRIDE", "Head", "Leaf", "frontier_of", "leaf_at", "leaves_from", "n
 STRIDE = 4
 
 _LOCK = select(ledger.c.frontier, ledger.c.next_number).with_for_update()
+_LEAVES, _NODES = insert(leaves), insert(nodes)
 _MOVE = update(ledger).values(frontier=bindparam("frontier_"), next_number=bindparam("next_number_"))
 
 
@@ -62,6 +63,11 @@ class Head:
         self._leaves: list[dict[str, Any]] = []
         self._nodes: list[dict[str, Any]] = []
 
+    @property
+    def size(self) -> int:
+        """Number of leaves, those appended here included."""
+        return self._frontier.size
+
     def take(self, count: int) -> int:
         """First of `count` numbers that nothing else has or will have."""
         first = self._next
@@ -85,8 +91,8 @@ class Head:
     def write(self) -> None:
         """Write what was appended and taken."""
         if self._leaves:
-            self._connection.execute(insert(leaves), self._leaves)
-            self._connection.execute(insert(nodes), self._nodes)
+            for statement, rows in ((_LEAVES, self._leaves), (_NODES, self._nodes)):
+                self._connection.execute(statement, rows if len(rows) > 1 else rows[0])
         self._connection.execute(_MOVE, {"frontier_": self._frontier.to_bytes(), "next_number_": self._next})
         self._leaves, self._nodes = [], []
 

@@ -16,12 +16,12 @@ from sqlalchemy.exc import NoSuchModuleError, ProgrammingError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from expunge.errors import MissingExtra
-from expunge.store.database import Database, Vacuumed, numbered, translated
+from expunge.store.database import Database, Vacuumed, each, translated
 from expunge.store.schema import entries, holds, ledger, memories, pruned, requests, secrets, states
 
 __all__ = ["Postgres"]
 
-_SHRED = delete(secrets).where(secrets.c.number.in_(bindparam("numbers", expanding=True)))
+_SHRED = delete(secrets).where(secrets.c.number == bindparam("number_"))
 _LOCK = select(func.pg_advisory_xact_lock(bindparam("key")))
 
 
@@ -62,8 +62,8 @@ class Postgres(Database):
 
     def shred(self, connection: Connection, numbers: Sequence[int]) -> None:
         """Delete; `vacuum` removes what is left in the pages."""
-        for part in numbered(numbers):
-            connection.execute(_SHRED, {"numbers": part})
+        if numbers:
+            connection.execute(_SHRED, each(numbers))
 
     def settle(self, connection: Connection) -> bool:
         """A client cannot cut the server's log."""

@@ -132,7 +132,7 @@ class Scribe:
         place, identity, numbering = self._place, self._place.identity, self._image.numbering
         facts = Facts.of(self._image.memory)
         if receipt.outcome == "rebuilt":
-            facts = Facts(after.size, self._new_nu, facts.next_id)
+            facts = Facts(after.size, None if self._new_nu is None else float(self._new_nu), facts.next_id)
         head = Head(self._connection)
         pen = Pen(place.database, self._connection, head, identity.secret, place.number)
         if after is not before:

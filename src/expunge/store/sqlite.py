@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from expunge.errors import InputError, StoreError
-from expunge.store.database import Database, Vacuumed, numbered, translated
+from expunge.store.database import Database, Vacuumed, each, translated
 from expunge.store.errors import Busy
 from expunge.store.schema import secrets
 from expunge.store.seal import SECRET_BYTES
@@ -47,9 +47,7 @@ _NAP = 0.02
 # How long an erasure waits for readers of the old log. What is left then goes with the next erasure, or at close.
 _SETTLE = 2.0
 
-_SHRED = (
-    update(secrets).where(secrets.c.number.in_(bindparam("numbers", expanding=True))).values(secret=bytes(SECRET_BYTES))
-)
+_SHRED = update(secrets).where(secrets.c.number == bindparam("number_")).values(secret=bytes(SECRET_BYTES))
 
 
 class Sqlite(Database):
@@ -87,8 +85,8 @@ class Sqlite(Database):
 
     def shred(self, connection: Connection, numbers: Sequence[int]) -> None:
         """Overwrite in place; the row stays, so that no page is ever merged with another."""
-        for part in numbered(numbers):
-            connection.execute(_SHRED, {"numbers": part})
+        if numbers:
+            connection.execute(_SHRED, each(numbers))
 
     def settle(self, connection: Connection) -> bool:
         """Copy the write-ahead log into the file and cut it to nothing."""

@@ -409,7 +409,7 @@ class Store:
     def restore(
         self, path: str | Path, *, ledger: Store | str | Path | None = None, checkpoint: SignedNote | None = None
     ) -> Restored:
-        """Fill this store, which must be empty, from a backup, and apply again what was erased since.
+        """Fill this store, which must be empty and opened by nobody else, from a backup; erase again what was since.
 
         `ledger` is the newest ledger there is: a store that still has it, or a file by `export_ledger`. It must
         extend the backup's, and reach `checkpoint` where one was kept; the restored store continues it. Entries are

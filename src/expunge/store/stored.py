@@ -426,7 +426,7 @@ class StoredMemory:
         def act(memory: Memory) -> Receipt:
             return memory.rebuild(nu=nu, cap=cap)
 
-        request = Request.of(self.uuid, idempotency_key, verb="rebuild", nu=nu, cap=cap)
+        request = Request.of(self.uuid, idempotency_key, verb="rebuild", nu=str(nu), cap=str(cap))
         return self._edit(act, "rebuild", request, expected, new_nu=nu)
 
     def knows(self, subject: str) -> bool:
