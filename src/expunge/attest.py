@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from expunge.kernel import squared_distances
 from expunge.ledger.predicate import (
     DOES_NOT_COVER,
     MAX_LISTED,
-    Action,
     AttemptStated,
     Denominator,
     Listed,
@@ -39,10 +38,8 @@ from expunge.ledger.predicate import (
     at_most,
 )
 from expunge.ledger.statement import Statement
-from expunge.problem import fewest_keys
 from expunge.receipt import DOES_NOT_COVER as DOES_NOT_COVER_WORDS
-from expunge.receipt import Attempt, Receipt
-from expunge.tolerances import PUBLISHED
+from expunge.receipt import Attempt, Grounds, Receipt
 from expunge.types import Matrix, Vector
 from expunge.view import View
 
@@ -60,14 +57,6 @@ __all__ = [
 
 Clock = Callable[[], datetime]
 
-_ACTIONS: Final[dict[str, Action]] = {
-    "admitted": "admission",
-    "certified_zero": "deletion",
-    "decrement": "deletion",
-    "pruned": "pruning",
-    "rebuilt": "rebuild",
-}
-_REFUSED = re.compile(r"nothing: the (admission|deletion|pruning|rebuild) was refused")
 _NOT_COVERED: Final = dict(zip(DOES_NOT_COVER_WORDS, DOES_NOT_COVER, strict=True))
 _CLASS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}(?=:|$)")
 # Weights held at one time while readouts are compared.
@@ -111,27 +100,20 @@ def attest(
     clock: Clock = utc_now,
     reference: Comparison | None = None,
     initial_size: int | None = None,
-    action: Action | None = None,
-    refusal: Refusal | None = None,
     forgotten: Mapping[str, bytes] | None = None,
 ) -> Statement:
     """Return the statement about one edit, refused ones included.
 
     ``memory`` is the memory's random UUID, never its name. ``edit`` numbers the edits of one memory in rising order.
     ``forgotten`` has the commitments of entries pruned in the mode *forget*, which a memory no longer knows; an
-    entry that is not in it is counted and not named. ``action`` and ``refusal`` are found out from the
-    receipt unless it was made elsewhere. Raises InputError if receipt and views do not belong together, or if more
-    entries were asked for in one deletion than a receipt can name.
+    entry that is not in it is counted and not named. Raises InputError if receipt and views do not belong together, or
+    if more entries were asked for in one deletion than a receipt can name.
     """
     if receipt.state_before != before.digest or receipt.state_after != after.digest:
         raise InputError("the receipt is not about these two views; attest an edit within its journal")
-    done = action or _action(receipt, before, after)
+    done = receipt.action
     named = _Names(before, after, forgotten or {})
     details = receipt.details
-    if receipt.outcome == "refused" and refusal is None:
-        refusal = _refusal(receipt, before, done)
-    if refusal is not None:
-        refusal = replace(refusal, measured=_float(refusal.measured), allowed=_float(refusal.allowed))
     if any(words not in _NOT_COVERED for words in receipt.does_not_cover):
         raise InputError("the receipt excludes something that this format has no code for")
     if reference is not None and receipt.attempts and receipt.attempts[-1].path == reference.backend:
@@ -160,7 +142,7 @@ def attest(
         renewed=named.all(details.get("renewed", ())),
         reactivated=named.all(returned),
         pruning=_pruning(details) if done == "pruning" and receipt.outcome != "refused" else None,
-        refusal=refusal,
+        refusal=None if receipt.refusal is None else _refusal(receipt.refusal),
         reference=None if reference is None else reference.stated(),
     )
     return predicate.to_statement()
@@ -323,30 +305,10 @@ def _few(digests: Iterable[bytes]) -> Listed:
     return Listed.of(found if len(found) <= MAX_LISTED else (), len(found))
 
 
-def _action(receipt: Receipt, before: View, after: View) -> Action:
-    if receipt.outcome in _ACTIONS:
-        return _ACTIONS[receipt.outcome]
-    if receipt.outcome == "rescued":
-        arrived = any(before.slot(name) is None and after.slot(name) is not None for name in receipt.applied)
-        return "admission" if arrived else "deletion"
-    if receipt.outcome == "noop":
-        return "pruning" if "mode" in receipt.details else "deletion"
-    found = _REFUSED.fullmatch(receipt.covers)
-    if found is None:
-        raise InputError("the receipt does not tell what was refused; pass action=...")
-    return cast(Action, found.group(1))
-
-
-def _refusal(receipt: Receipt, view: View, action: Action) -> Refusal:
-    if "would_end" in receipt.details:
-        return Refusal("would_end_warranties", float(len(receipt.details["would_end"])), 0.0)
-    if receipt.attempts and not receipt.attempts[-1].passed:
-        best = min((a.check.worst for a in receipt.attempts if a.check is not None), default=math.inf)
-        return Refusal("no_acceptable_state", at_most(best), PUBLISHED)
-    if action == "deletion":
-        deletable = view.size + len(view.warranties.archive) - fewest_keys(view.state.cap)
-        return Refusal("too_few_entries", None, float(max(0, deletable)))
-    raise InputError("the receipt does not tell why it was refused; pass refusal=...")
+def _refusal(grounds: Grounds) -> Refusal:
+    """With a residual rounded up: its exact bits could confirm a guess at content."""
+    measured = at_most(grounds.measured) if grounds.reason == "no_acceptable_state" else float(grounds.measured)
+    return Refusal(grounds.reason, measured, float(grounds.allowed))
 
 
 def _pruning(details: Mapping[str, Any]) -> Pruning:
@@ -385,10 +347,6 @@ def _time(clock: Clock) -> str:
     if now.tzinfo is None:
         raise InputError("the clock must tell its time zone")
     return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _float(number: float | None) -> float | None:
-    return None if number is None else float(number)
 
 
 def _readout(points: Matrix, keys: Matrix, values: Matrix, coefficients: Vector, sigma: float) -> Matrix:

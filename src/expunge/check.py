@@ -39,10 +39,6 @@ class StateCheck:
         """Whether the largest error is within the tolerance."""
         return self.worst <= self.tolerance
 
-    def at(self, tolerance: float) -> StateCheck:
-        """Judge the same errors by another tolerance."""
-        return StateCheck(self.mass, self.box, self.stationarity, tolerance)
-
 
 def stationarity_terms(keys: Matrix, coefficients: Vector, sigma: float) -> Vector:
     """T = 1 − 2Kα at every key, from the keys, in blocks: (n, d), (n,) → (n,)."""

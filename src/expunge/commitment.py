@@ -22,7 +22,7 @@ from expunge.errors import InputError
 if TYPE_CHECKING:
     from expunge.types import AnyArray, Vector
 
-__all__ = ["DIGEST_BYTES", "SALT_BYTES", "blind", "commit", "new_salts", "state_digest", "weights_digest"]
+__all__ = ["DIGEST_BYTES", "SALT_BYTES", "blind", "combined", "commit", "new_salts", "state_digest", "weights_digest"]
 
 SALT_BYTES = 32
 DIGEST_BYTES = 32
@@ -64,19 +64,29 @@ def commit(blind: bytes, key: bytes, value: bytes) -> bytes:
     return hashlib.sha256(b"".join((_ENTRY, blind, pack(len(key)), key, pack(len(value)), value))).digest()
 
 
-def weights_digest(offset: float, coefficients: Vector, blinds: AnyArray) -> bytes:
-    """SHA-256 of the offset and the coefficients (n,) behind the entries' blinds (n, 32), in row order."""
-    digest = hashlib.sha256(_WEIGHTS)
-    digest.update(_WEIGHTS_HEAD.pack(offset, coefficients.size))
-    digest.update(blinds.tobytes())
-    digest.update(coefficients.astype("<f8", copy=False).tobytes())
+def combined(blinds: AnyArray) -> bytes:
+    """Exclusive or of blinds (n, 32): random to whoever lacks any one of them, and 32 bytes however many there are."""
+    veil = 0
+    for row in blinds:
+        veil ^= int.from_bytes(row.tobytes(), "little")
+    return veil.to_bytes(DIGEST_BYTES, "little")
+
+
+def weights_digest(offset: float, coefficients: Vector, veil: bytes) -> bytes:
+    """SHA-256 of the offset and the coefficients (n,), in row order, behind the combined blinds of their entries."""
+    digest = hashlib.sha256(_WEIGHTS + _WEIGHTS_HEAD.pack(offset, coefficients.size) + veil)
+    digest.update(_contiguous(coefficients.astype("<f8", copy=False)))
     return digest.digest()
 
 
 def state_digest(cap: float, sigma: float, commitments: AnyArray, weights: bytes) -> str:
     """SHA-256, in hex, of a state: commitments (n, 32) in row order, and the weights digest."""
-    digest = hashlib.sha256(_STATE)
-    digest.update(_STATE_HEAD.pack(cap, sigma, commitments.shape[0]))
-    digest.update(commitments.tobytes())
+    digest = hashlib.sha256(_STATE + _STATE_HEAD.pack(cap, sigma, commitments.shape[0]))
+    digest.update(_contiguous(commitments))
     digest.update(weights)
     return digest.hexdigest()
+
+
+def _contiguous(array: AnyArray) -> memoryview:
+    """The bytes of an array in row order, copied only where they do not lie so already."""
+    return (array if array.flags.c_contiguous else array.copy()).data

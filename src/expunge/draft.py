@@ -7,7 +7,6 @@ passes the check before the next, and nothing counts until the memory adopts the
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -31,13 +30,16 @@ __all__ = ["Draft", "Honoured", "rescues"]
 
 @dataclass(frozen=True)
 class Honoured:
-    """What an edit did to pruned entries."""
+    """What an edit did to the certificates of entries that stay pruned."""
 
     expired: tuple[str, ...] = ()
-    reactivated: tuple[str, ...] = ()
     renewed: tuple[str, ...] = ()
     rechecks: int = 0
     solved: bool = True
+
+
+# What an edit does where nothing was pruned.
+UNTOUCHED = Honoured()
 
 
 class Draft:
@@ -53,6 +55,8 @@ class Draft:
         self.attempts: list[Attempt] = []
         self.pivots = 0
         self.rescued = False
+        # Archived entries that came back, in order: recalled for the cap, or active again.
+        self.reactivated: list[str] = []
         self.warranties = view.warranties
         self._spare = spare
 
@@ -122,14 +126,16 @@ class Draft:
     def remove(self, slots: list[int]) -> bool:
         """Take entries away, in one coupled path."""
         state = self.state
-        losses = dict(Counter(self.base.entries.site[slots].tolist()))
+        losses: dict[int, int] = {}
         counts = state.multiplicity[: state.sites].copy()
-        for site, lost in losses.items():
-            counts[site] -= lost
+        for site in self.base.entries.site[slots].tolist():
+            losses[site] = losses.get(site, 0) + 1
+            counts[site] -= 1
         if not self._solve(state, lambda candidate: path.remove(candidate, losses), counts):
             return False
         self.alive = self.alive.copy()
-        self.alive[slots] = False
+        for slot in slots:
+            self.alive[slot] = False
         self.size -= len(slots)
         return True
 
@@ -141,10 +147,9 @@ class Draft:
         until none is left.
         """
         if not self.warranties.records:
-            return Honoured()
+            return UNTOUCHED
         edit = self.base.edit + 1
         expired: list[str] = []
-        reactivated: list[str] = []
         rechecks = 0
         while True:
             self.warranties, due = self.warranties.settled(self.state)
@@ -158,14 +163,13 @@ class Draft:
             back = min(slacks, key=lambda name: slacks[name], default=None)
             if back is None or slacks[back] >= -SLACK_TOLERANCE:
                 break
-            reactivated.append(back)
             if not self._return(back):
-                return Honoured(tuple(expired), tuple(reactivated), (), rechecks, solved=False)
+                return Honoured(tuple(expired), (), rechecks, solved=False)
         if held:
             sketch = max(self.warranties.records[name].neighbours.size for name in held)
             entries = [self.warranties.archive[name] for name in held]
             self.warranties = self.warranties.issued(held, entries, self.state, edit, "archive", sketch)
-        return Honoured(tuple(expired), tuple(reactivated), tuple(held), rechecks)
+        return Honoured(tuple(expired), tuple(held), rechecks)
 
     def recall(self, wanted: int) -> bool:
         """Bring archived entries back until the live memory has this many, those nearest to being active first."""
@@ -178,6 +182,7 @@ class Draft:
     def _return(self, name: str) -> bool:
         entry = self.warranties.archive[name]
         self.warranties = self.warranties.without([name])
+        self.reactivated.append(name)
         return self.admit(name, entry.key, entry.value, subject=entry.subject, payload=entry.payload, salt=entry.salt)
 
     def prune(self, slots: list[int], mode: Mode, sketch: int) -> bool:

@@ -16,17 +16,21 @@ from numba import njit
 
 from expunge.types import Matrix
 
-__all__ = ["kernel_block", "squared_distances"]
+__all__ = ["fill_kernel", "kernel_block", "squared_distances"]
 
 # Columns handled together, so that one tile of keys and its sums stay in the first-level cache.
 TILE = 64
+
+# Entries written before the exponential goes over them.
+PART = 131_072
 
 # exp(−700) ≈ 1e−304. Below it NumPy's exponential leaves its fast path and then returns subnormals.
 EXPONENT_FLOOR = -700.0
 
 
 @njit(cache=True, nogil=True)
-def _accumulate(a: Matrix, b: Matrix, out: Matrix) -> None:
+def _accumulate(a: Matrix, b: Matrix, factor: float, floor: float, out: Matrix) -> None:
+    """Fill `out` with the squared distances times `factor`, none below `floor`."""
     rows, dimension = a.shape
     columns = b.shape[0]
     tile = np.empty((dimension, TILE))
@@ -44,20 +48,28 @@ def _accumulate(a: Matrix, b: Matrix, out: Matrix) -> None:
                     difference = value - tile[k, j]
                     total[j] += difference * difference
             for j in range(width):
-                out[i, start + j] = total[j]
+                out[i, start + j] = max(total[j] * factor, floor)
 
 
 def squared_distances(a: Matrix, b: Matrix) -> Matrix:
     """Squared Euclidean distances of every pair: (m, d), (n, d) → (m, n)."""
     out = np.empty((a.shape[0], b.shape[0]))
-    _accumulate(a, b, out)
+    _accumulate(a, b, 1.0, 0.0, out)
     return out
 
 
 def kernel_block(a: Matrix, b: Matrix, sigma: float) -> Matrix:
     """κ of every pair: (m, d), (n, d) float64 → (m, n) float64."""
-    block = squared_distances(a, b)
-    with np.errstate(over="ignore"):
-        block *= -1.0 / (sigma * sigma)
-    np.maximum(block, EXPONENT_FLOOR, out=block)
-    return np.exp(block, out=block)
+    block = np.empty((a.shape[0], b.shape[0]))
+    fill_kernel(a, b, sigma, block)
+    return block
+
+
+def fill_kernel(a: Matrix, b: Matrix, sigma: float, out: Matrix) -> None:
+    """Write κ of every pair of (m, d) and (n, d) to `out`, (m, n), in place and in parts that stay in the cache."""
+    factor = -1.0 / (sigma * sigma)
+    rows = max(1, PART // max(1, b.shape[0]))
+    for start in range(0, a.shape[0], rows):
+        part = out[start : start + rows]
+        _accumulate(a[start : start + rows], b, factor, EXPONENT_FLOOR, part)
+        np.exp(part, out=part)

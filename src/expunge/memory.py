@@ -38,7 +38,7 @@ from expunge.kernel import kernel_block
 from expunge.partition import Partition
 from expunge.problem import Problem, as_point, as_points, as_values, cap_from, fewest_keys, row_bytes
 from expunge.reading import Hit, readout, search
-from expunge.receipt import Attempt, Outcome, Receipt
+from expunge.receipt import Action, Attempt, Grounds, Outcome, Receipt
 from expunge.solution import Solution
 from expunge.solver.fit import distinct_sites, fit
 from expunge.solver.gram import GramRows
@@ -125,7 +125,7 @@ class Memory:
         trial = transact([cold, *rescues(gram, counts, problem.cap)], counts)
         if trial.state is None:
             raise SolveError(f"no solver reached an acceptable state: {trial.attempts!r}")
-        gram.retain(trial.state.active())
+        gram.retain(trial.state.alpha)
         packed = row_bytes(problem.keys)
         entries = Entries(values.shape[1], size)
         entries.extend(ids, packed, values, site_of, subjects, payloads, salts)
@@ -370,24 +370,26 @@ class Memory:
             solved = draft.admit(name, point, content, subject=owner, payload=extra)
             honoured = draft.honour_warranties() if solved else Honoured(solved=False)
             if not honoured.solved:
+                grounds = _no_state(view, draft)
                 raise AdmissionRefused(
                     f"the admission of {name!r} was refused: no solver reached an acceptable state",
-                    receipt=self._refusal(view, draft, started, "admission"),
-                    measured=_best_residual(draft.attempts),
-                    allowed=view.check.tolerance,
+                    receipt=self._refusal(view, draft, started, "admission", grounds),
+                    measured=grounds.measured,
+                    allowed=grounds.allowed,
                 )
-            ended = (*honoured.expired, *honoured.reactivated)
+            ended = (*honoured.expired, *draft.reactivated)
             if ended and on_expiry == "refuse":
+                grounds = Grounds("would_end_warranties", float(len(ended)), 0.0)
                 raise AdmissionRefused(
                     f"the admission of {name!r} was refused: it would end {len(ended)} certificates "
                     f"({', '.join(ended[:3])}{', ...' if len(ended) > 3 else ''})",
-                    receipt=self._refusal(view, draft, started, "admission", {"would_end": list(ended)}),
-                    measured=float(len(ended)),
-                    allowed=0.0,
+                    receipt=self._refusal(view, draft, started, "admission", grounds, {"would_end": list(ended)}),
+                    measured=grounds.measured,
+                    allowed=grounds.allowed,
                 )
             outcome: Outcome = "rescued" if draft.rescued else "admitted"
             covers = "the memory with the entry equals a fresh fit at the same cap"
-            return self._adopt(view, draft, outcome, (name,), covers, started, honoured)
+            return self._adopt(view, draft, "admission", outcome, (name,), covers, started, honoured)
 
     def delete(self, ids: str | Iterable[str] | None = None, *, subject: str | None = None) -> Receipt:
         """Remove entries by id, by several ids, or by subject, in one transaction.
@@ -401,29 +403,34 @@ class Memory:
             slots, pruned = self._victims(view, ids, subject)
             names = (*(view.entries.ids[slot] or "" for slot in slots), *pruned)
             if not names:
-                return self._noop(view, "nothing was asked for", started)
+                return self._noop(view, "deletion", "nothing was asked for", started)
             draft = Draft(view, self._spare)
-            draft.warranties = draft.warranties.without(pruned)
+            if pruned:
+                draft.warranties = draft.warranties.without(pruned)
             left = view.size + len(draft.warranties.archive) - len(slots)
-            if left < fewest_keys(self.cap):
+            fewest = fewest_keys(self.cap)
+            if left < fewest:
+                asked = view.size + len(view.warranties.archive) - left
+                grounds = Grounds("too_few_entries", float(asked), float(self.deletable))
                 raise DeletionRefused(
                     f"deleting {len(names)} of {len(names) + left} entries leaves {left}, but cap {self.cap:.6g} "
-                    f"needs at least {fewest_keys(self.cap)}: {self.deletable} more can be deleted; to go further, "
+                    f"needs at least {fewest}: {self.deletable} more can be deleted; to go further, "
                     "rebuild at a larger cap, which is a different reference",
-                    receipt=self._refusal(view, draft, started, "deletion"),
+                    receipt=self._refusal(view, draft, started, "deletion", grounds),
                     measured=left * self.cap,
                     allowed=1.0,
                 )
-            solved = draft.recall(fewest_keys(self.cap) + len(slots)) and (not slots or draft.remove(slots))
+            solved = draft.recall(fewest + len(slots)) and (not slots or draft.remove(slots))
             honoured = draft.honour_warranties() if solved else Honoured(solved=False)
             if not honoured.solved:
+                grounds = _no_state(view, draft)
                 raise DeletionRefused(
                     f"the deletion of {len(names)} entries was refused: no solver reached an acceptable state",
-                    receipt=self._refusal(view, draft, started, "deletion"),
-                    measured=_best_residual(draft.attempts),
-                    allowed=view.check.tolerance,
+                    receipt=self._refusal(view, draft, started, "deletion", grounds),
+                    measured=grounds.measured,
+                    allowed=grounds.allowed,
                 )
-            zero = not np.any(view.state.alpha[view.entries.site[slots]])
+            zero = not any(view.state.alpha[view.entries.site[slot]] for slot in slots)
             outcome: Outcome = "rescued" if draft.rescued else "certified_zero" if zero else "decrement"
             covers = (
                 "the removed coefficients were exactly zero: no readout changes"
@@ -431,7 +438,7 @@ class Memory:
                 else "the memory equals a fresh fit of the remaining entries at the same cap"
             )
             self._unwiped.extend(slots)
-            return self._adopt(view, draft, outcome, names, covers, started, honoured)
+            return self._adopt(view, draft, "deletion", outcome, names, covers, started, honoured)
 
     def prune(self, mode: Mode = "archive", *, sketch: int = 0) -> Receipt:
         """Drop every entry whose weight is *proved* zero from the live memory, under warranty.
@@ -459,18 +466,19 @@ class Memory:
             details = {"mode": mode, "unproved": unproved}
             draft = Draft(view, self._spare)
             if not slots:
-                return self._noop(view, "no entry is proved to be zero", started, details)
+                return self._noop(view, "pruning", "no entry is proved to be zero", started, details)
             names = tuple(view.entries.ids[slot] or "" for slot in slots)
             if not draft.prune(slots, mode, sketch):
+                grounds = _no_state(view, draft)
                 raise DeletionRefused(
                     "the pruning was refused: no solver reached an acceptable state",
-                    receipt=self._refusal(view, draft, started, "pruning"),
-                    measured=_best_residual(draft.attempts),
-                    allowed=view.check.tolerance,
+                    receipt=self._refusal(view, draft, started, "pruning", grounds),
+                    measured=grounds.measured,
+                    allowed=grounds.allowed,
                 )
             covers = "the pruned coefficients are proved to be zero: no readout changes while the warranties hold"
             self._unwiped.extend(slots)
-            return self._adopt(view, draft, "pruned", names, covers, started, Honoured(), details)
+            return self._adopt(view, draft, "pruning", "pruned", names, covers, started, Honoured(), details)
 
     def rebuild(self, *, nu: float | None = None, cap: float | None = None) -> Receipt:
         """Solve afresh at a new cap, archived entries included: a *different* reference, and recorded as such.
@@ -504,8 +512,11 @@ class Memory:
             details: dict[str, Any] = {"cap_before": self.cap, "cap": new_cap}
             if lost:
                 details["expired"] = lost
+            if warranties.archive:
+                details["reactivated"] = list(warranties.archive)
             covers = "the memory equals a fresh fit at the new cap; nothing is said about the old one"
-            receipt = self._receipt("rebuilt", (), view, after, Draft(after, self._spare), covers, started, details)
+            draft = Draft(after, self._spare)
+            receipt = self._receipt("rebuild", "rebuilt", (), view, after, draft, covers, started, details)
             if self.journal is not None:
                 self.journal(view, after, receipt)
             self._view, self._spare = after, after.state.margin.copy()
@@ -544,6 +555,7 @@ class Memory:
         self,
         before: View,
         draft: Draft,
+        action: Action,
         outcome: Outcome,
         names: tuple[str, ...],
         covers: str,
@@ -553,20 +565,19 @@ class Memory:
     ) -> Receipt:
         """Publish a draft: everything up to the assignment can fail without a trace."""
         details = dict(details or {})
-        for word in ("expired", "reactivated", "renewed"):
-            if getattr(honoured, word):
-                details[word] = list(getattr(honoured, word))
+        ended = {"expired": honoured.expired, "reactivated": draft.reactivated, "renewed": honoured.renewed}
+        details |= {word: list(found) for word, found in ended.items() if found}
         if honoured.rechecks:
             details["rechecks"] = honoured.rechecks
         view = draft.view()
-        receipt = self._receipt(outcome, names, before, view, draft, covers, started, details)
+        receipt = self._receipt(action, outcome, names, before, view, draft, covers, started, details)
         if self.journal is not None:
             self.journal(before, view, receipt)
         self._view = view
         if view.state.margin is not before.state.margin:
             self._spare = before.state.margin
         self._wipe(view)
-        view.state.gram.retain(view.state.active())
+        view.state.gram.retain(view.state.alpha)
         # Every absent site once held an entry whose slot is still there, so counting slots is enough.
         if view.count - view.size > max(COMPACT_ABOVE, view.size // 4):
             self._view = view.compacted()
@@ -574,16 +585,24 @@ class Memory:
         return receipt
 
     def _refusal(
-        self, view: View, draft: Draft, started: float, what: str, details: dict[str, Any] | None = None
+        self,
+        view: View,
+        draft: Draft,
+        started: float,
+        action: Action,
+        grounds: Grounds,
+        details: dict[str, Any] | None = None,
     ) -> Receipt:
-        covers = f"nothing: the {what} was refused"
-        receipt = self._receipt("refused", (), view, view, draft, covers, started, details)
+        covers = f"nothing: the {action} was refused"
+        receipt = self._receipt(action, "refused", (), view, view, draft, covers, started, details, grounds)
         if self.journal is not None:
             self.journal(view, view, receipt)
         return receipt
 
-    def _noop(self, view: View, covers: str, started: float, details: dict[str, Any] | None = None) -> Receipt:
-        receipt = self._receipt("noop", (), view, view, Draft(view, self._spare), covers, started, details)
+    def _noop(
+        self, view: View, action: Action, covers: str, started: float, details: dict[str, Any] | None = None
+    ) -> Receipt:
+        receipt = self._receipt(action, "noop", (), view, view, Draft(view, self._spare), covers, started, details)
         if self.journal is not None:
             self.journal(view, view, receipt)
         return receipt
@@ -605,6 +624,7 @@ class Memory:
 
     def _receipt(
         self,
+        action: Action,
         outcome: Outcome,
         names: tuple[str, ...],
         before: View,
@@ -613,9 +633,11 @@ class Memory:
         covers: str,
         started: float,
         details: dict[str, Any] | None = None,
+        refusal: Grounds | None = None,
     ) -> Receipt:
         self.outcomes[outcome] += 1
         return Receipt(
+            action=action,
             outcome=outcome,
             applied=names,
             check=after.check,
@@ -625,6 +647,7 @@ class Memory:
             state_after=after.digest,
             seconds=time.perf_counter() - started,
             pivots=draft.pivots,
+            refusal=refusal,
             details=details or {},
         )
 
@@ -706,6 +729,10 @@ def _file_path(path: str | FilePath) -> FilePath:
     if not isinstance(path, str | FilePath) or "\0" in str(path) or not str(path):
         raise InputError(f"a file's path must be a string or a Path, not {path!r}")
     return FilePath(path)
+
+
+def _no_state(view: View, draft: Draft) -> Grounds:
+    return Grounds("no_acceptable_state", _best_residual(draft.attempts), view.check.tolerance)
 
 
 def _best_residual(attempts: Sequence[Attempt]) -> float:

@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 from expunge.check import StateCheck
 
-__all__ = ["DOES_NOT_COVER", "Attempt", "Outcome", "Receipt"]
+__all__ = ["DOES_NOT_COVER", "Action", "Attempt", "Grounds", "Outcome", "Reason", "Receipt"]
 
+Action = Literal["admission", "deletion", "pruning", "rebuild"]
+Reason = Literal["too_few_entries", "no_acceptable_state", "would_end_warranties", "legal_hold"]
 Outcome = Literal["admitted", "certified_zero", "decrement", "rescued", "refused", "noop", "pruned", "rebuilt"]
 
 DOES_NOT_COVER = (
@@ -36,9 +38,25 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Receipt:
-    """What an edit did: outcome, entries, measured residuals, and what it does and does not claim."""
+class Grounds:
+    """Why an edit was refused, as numbers: what was measured, and what would have been allowed.
 
+    Entries where too few would be left, certificates where some would end, residuals where no path passes the check.
+    """
+
+    reason: Reason
+    measured: float
+    allowed: float
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What an edit did: outcome, entries, measured residuals, and what it does and does not claim.
+
+    A refused one, and no other, has the grounds of its ``refusal``.
+    """
+
+    action: Action
     outcome: Outcome
     applied: tuple[str, ...]
     check: StateCheck
@@ -48,5 +66,6 @@ class Receipt:
     state_after: str
     seconds: float
     pivots: int = 0
+    refusal: Grounds | None = None
     does_not_cover: tuple[str, ...] = DOES_NOT_COVER
     details: dict[str, Any] = field(default_factory=dict)

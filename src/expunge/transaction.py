@@ -74,14 +74,19 @@ def _judge(
     offset: float,
     cap: float,
     threshold: float,
+    slack: Vector,
 ) -> tuple[float, float, float, bool]:
-    """`check.check_terms` over sites, in one pass: (mass, box, stationarity, partition agrees with α)."""
+    """`check.check_terms` over sites, in one pass: (mass, box, stationarity, partition agrees with α).
+
+    `slack` receives g = ρ − t at every site.
+    """
     total, rest = -1.0, 0.0
     box, stationarity = 0.0, 0.0
     agrees = True
     margin = 0
     for site in range(counts.size):
         a = alpha[site]
+        slack[site] = 2.0 * sums[site] + (offset - 1.0)
         if counts[site] == 0:
             if a != 0.0 or status[site] != ABSENT:
                 agrees = False
@@ -116,13 +121,12 @@ def _judge(
     return abs(total + rest), box, stationarity, agrees
 
 
-def check_candidate(state: State, counts: IndexArray) -> StateCheck:
+def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISHED) -> StateCheck:
     """Recompute a candidate's errors from kernel rows, coefficients and offset, for these site counts.
 
     The slacks so found replace the candidate's own. A candidate whose bookkeeping disagrees with its
     coefficients is marked as no starting point for a path.
     """
-    sums = state.gram.product(state.alpha)
     mass, box, stationarity, agrees = _judge(
         state.alpha,
         state.ceiling,
@@ -130,17 +134,16 @@ def check_candidate(state: State, counts: IndexArray) -> StateCheck:
         state.multiplicity,
         state.margin.members,
         counts,
-        sums,
+        state.gram.product(state.alpha),
         state.offset,
         state.cap,
         PARTITION_THRESHOLD,
+        state.slack,
     )
     state.exact = state.exact and agrees
-    sums *= 2.0
-    sums += state.offset - 1.0
-    state.slack[: counts.size] = sums
-    errors = (math.inf if math.isnan(error) else float(error) for error in (mass, box, stationarity))
-    return StateCheck(*errors)
+    if mass != mass or box != box or stationarity != stationarity:
+        mass, box, stationarity = (math.inf if math.isnan(error) else error for error in (mass, box, stationarity))
+    return StateCheck(mass, box, stationarity, tolerance)
 
 
 def transact(
@@ -162,10 +165,10 @@ def transact(
         error: str | None = None
         try:
             state = path.solve()
-            check = check_candidate(state, counts).at(tolerance)
+            check = check_candidate(state, counts, tolerance)
             if path.refine is not None and check.worst > refinement_floor(state):
                 path.refine(state)
-                check = check_candidate(state, counts).at(tolerance)
+                check = check_candidate(state, counts, tolerance)
         except Exception as problem:
             # Any failure of one path is the next one's cue, and is recorded.
             check, error = None, f"{type(problem).__name__}: {problem}"

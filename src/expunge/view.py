@@ -7,8 +7,7 @@ reference in one assignment.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +18,27 @@ from expunge.commitment import state_digest, weights_digest
 from expunge.entries import Entries
 from expunge.problem import Problem, row_bytes
 from expunge.solution import Solution
-from expunge.solver.state import State
+from expunge.solver.state import State, share
 from expunge.types import IndexArray, Matrix, Vector
 from expunge.warranty import Warranties
 
-__all__ = ["View"]
+if TYPE_CHECKING:
+    from functools import cached_property as once
+else:
 
+    class once:  # noqa: N801 — a decorator
+        """`functools.cached_property` without its lock, which an edit would pay for: views never change."""
+
+        def __init__(self, compute):
+            self.compute = compute
+            self.__doc__ = compute.__doc__
+
+        def __get__(self, view, _):
+            found = view.__dict__[self.compute.__name__] = self.compute(view)
+            return found
+
+
+__all__ = ["View"]
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Words: TypeAlias = npt.NDArray[np.uint64]
@@ -35,20 +49,24 @@ def _gather(
     alive: npt.NDArray[np.bool_],
     count: int,
     site: IndexArray,
-    shares: Vector,
+    alpha: Vector,
+    ceiling: Vector,
+    multiplicity: IndexArray,
+    cap: float,
     commitments: Words,
     blinds: Words,
     coefficients_out: Vector,
     commitments_out: Words,
-    blinds_out: Words,
+    combined: Words,
 ) -> None:
+    combined[:] = 0
     row = 0
     for slot in range(count):
         if alive[slot]:
-            coefficients_out[row] = shares[site[slot]]
+            coefficients_out[row] = share(alpha, ceiling, multiplicity, cap, site[slot])
             for word in range(4):
                 commitments_out[row, word] = commitments[slot, word]
-                blinds_out[row, word] = blinds[slot, word]
+                combined[word] ^= blinds[slot, word]
             row += 1
 
 
@@ -66,22 +84,22 @@ class View:
     warranties: Warranties = field(default_factory=Warranties)
     edit: int = 0
 
-    @cached_property
+    @once
     def slots(self) -> IndexArray:
         """Slots of the entries, in row order."""
         return np.flatnonzero(self.alive[: self.count])
 
-    @cached_property
+    @once
     def sites(self) -> IndexArray:
         """Site of each entry, in row order."""
         return self.entries.site[self.slots]
 
-    @cached_property
+    @once
     def ids(self) -> tuple[str, ...]:
         """Id of each entry, in row order."""
         return tuple(self.entries.ids[slot] or "" for slot in self.slots.tolist())
 
-    @cached_property
+    @once
     def subjects(self) -> tuple[str | None, ...]:
         """Subject of each entry, in row order."""
         return tuple(self.entries.subjects[slot] for slot in self.slots.tolist())
@@ -92,50 +110,53 @@ class View:
         problem = Problem(self.keys, self.state.cap, self.state.gram.sigma)
         return Solution(problem, self.coefficients, self.state.offset)
 
-    @cached_property
+    @once
     def coefficients(self) -> Vector:
         """α of each entry, in row order."""
         return _frozen(self._gathered[0])
 
-    @cached_property
+    @once
     def keys(self) -> Matrix:
         """Key of each entry, in row order."""
         return _frozen(self.state.gram.keys[self.sites])
 
-    @cached_property
+    @once
     def values(self) -> Matrix:
         """Value of each entry, in row order."""
         return _frozen(self.entries.values[self.slots])
 
-    @cached_property
+    @once
     def weights(self) -> bytes:
         """Blinded digest of offset and coefficients."""
-        return weights_digest(self.state.offset, self.coefficients, self._gathered[2])
+        return weights_digest(self.state.offset, self.coefficients, self._gathered[2].tobytes())
 
-    @cached_property
+    @once
     def digest(self) -> str:
         """Digest of the whole state."""
         return state_digest(self.state.cap, self.state.gram.sigma, self._gathered[1], self.weights)
 
-    @cached_property
-    def _gathered(self) -> tuple[Vector, Bytes, Bytes]:
-        """Coefficients, commitments and blinds in row order, in one pass: every edit needs them for its digest."""
-        shares, entries = self.state.shares(), self.entries
+    @once
+    def _gathered(self) -> tuple[Vector, Bytes, Words]:
+        """Coefficients and commitments in row order and the combined blinds: every edit needs them for its digest."""
+        state, entries = self.state, self.entries
         coefficients = np.empty(self.size)
         # 32 bytes are copied as four words.
-        commitments, blinds = np.empty((self.size, 4), dtype=np.uint64), np.empty((self.size, 4), dtype=np.uint64)
+        commitments, combined = np.empty((self.size, 4), dtype=np.uint64), np.empty(4, dtype=np.uint64)
         _gather(
             self.alive,
             self.count,
             entries.site,
-            shares,
+            state.alpha,
+            state.ceiling,
+            state.multiplicity,
+            state.cap,
             entries.commitments.view(np.uint64),
             entries.blinds.view(np.uint64),
             coefficients,
             commitments,
-            blinds,
+            combined,
         )
-        return coefficients, commitments.view(np.uint8), blinds.view(np.uint8)
+        return coefficients, commitments.view(np.uint8), combined
 
     def slot(self, name: str) -> int | None:
         """Slot of a live entry, or None."""

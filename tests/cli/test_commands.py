@@ -113,7 +113,7 @@ def test_the_same_request_twice(ward: Path) -> None:
     words = ("delete", "other", "h003", "--idempotency-key", "ticket-1")
     assert answer(*words)["index"] == answer(*words)["index"]
     assert call(*words[:2], "h004", *words[3:], code=4).stderr.startswith("error: Conflict")
-    assert call("delete", "other", "h004", "--expected", "0" * 64, code=4).stderr.startswith("error: Conflict")
+    assert call("delete", "other", "h004", "--expected", "0" * 64, code=4).stderr.startswith("error: Stale")
     state = answer("show", "other")["digest"]
     assert answer("delete", "other", "h004", "--expected", state)["applied"] == ["h004"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -163,14 +164,40 @@ def test_witnesses(ward: Path) -> None:
     assert "cosignatures" in answer(*both, "--quorum", 1)["checked"]
     assert refused(*both, "--quorum", 3, code=2) == "InputError"
     assert refused("verify", "checkpoint", "w2.txt", *TRUST, "--witness", keys[0]) == "CosignatureQuorumMissed"
-    seen = call("checkpoint", "cosign", "kept.txt", "--name", "w1.example", *TRUST, "--key", "w1.pem")
+    seen = call("checkpoint", "cosign", "kept.txt", "--first", "--name", "w1.example", *TRUST, "--key", "w1.pem")
     assert "w1.example" in seen.stdout
     assert "witness key" in seen.stderr
-    assert refused("checkpoint", "cosign", "kept.txt", "--name", "w", *TRUST, code=2) == "InputError"
+    assert refused("checkpoint", "cosign", "kept.txt", "--first", "--name", "w", *TRUST, code=2) == "InputError"
     changed("kept.txt", "bad.txt", b"\n3\n", b"\n2\n")
-    bad = ("checkpoint", "cosign", "bad.txt", "--name", "w", *TRUST, "--key", "w1.pem")
+    bad = ("checkpoint", "cosign", "bad.txt", "--first", "--name", "w", *TRUST, "--key", "w1.pem")
     assert refused(*bad) == "NoteSignatureInvalid"
     assert refused("verify", "receipt", "hours.csv", *TRUST, "--witness", "log.pem", code=4) == "StoreError"
+
+
+def test_a_witness_cosigns_nothing_that_does_not_extend_its_last_head(ward: Path) -> None:
+    """The same key signs two histories: a witness of one of them must not cosign the other."""
+    call("keygen", "w.pem")
+    mine = ("--name", "w.example", *TRUST, "--key", "w.pem")
+    shutil.copy("expunge.db", "fork.db")
+    fork = ("--store", "sqlite:///fork.db", "--key", "expunge.db.key")
+    call("delete", "other", "h000")
+    call("checkpoint", "export", "--out", "head.txt")
+    assert "--first" in call("checkpoint", "cosign", "head.txt", *mine, code=2).stderr
+    both = ("--first", "--older", "head.txt")
+    assert refused("checkpoint", "cosign", "head.txt", *both, *mine, code=2) == "InputError"
+    call("checkpoint", "cosign", "head.txt", "--first", *mine, "--out", "last.txt")
+    # The fork: as many leaves, then more, none of them the witness's.
+    call("delete", "other", "h001", *fork)
+    call("delete", "other", "h002", *fork)
+    call("checkpoint", "export", "--since", "last.txt", "--out", "forked.txt", *fork)
+    assert refused("checkpoint", "cosign", "forked.txt", "--older", "last.txt", *mine) == "ConsistencyNewRootMismatch"
+    call("checkpoint", "export", "--out", "forked-head.txt", *fork)
+    assert refused("checkpoint", "cosign", "forked-head.txt", "--older", "last.txt", *mine, code=2) == "InputError"
+    # Older than the last: cut off.
+    call("delete", "other", "h001")
+    call("checkpoint", "export", "--since", "last.txt", "--out", "extension.txt")
+    call("checkpoint", "cosign", "extension.txt", "--older", "last.txt", *mine, "--out", "newest.txt")
+    assert refused("checkpoint", "cosign", "extension.txt", "--older", "newest.txt", *mine) == "LogProofOldSizeMismatch"
 
 
 def test_a_log_that_was_cut_or_replaced_does_not_pass(ward: Path, tmp_path: Path) -> None:

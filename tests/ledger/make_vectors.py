@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from expunge.commitment import blind, commit, state_digest, weights_digest
+from expunge.commitment import blind, combined, commit, state_digest, weights_digest
 from expunge.ledger.checkpoint import Checkpoint, cosign_checkpoint, sign_checkpoint
 from expunge.ledger.encoding import encode_float
 from expunge.ledger.envelope import PAYLOAD_TYPE, sign_statement
@@ -51,7 +51,7 @@ def sample_state() -> tuple[bytes, str]:
     """Digests of the weights and of a state that holds the sample entry alone."""
     blinds = np.frombuffer(blind(SALT, "entry-1", "patient-17", PAYLOAD), dtype=np.uint8).reshape(1, 32)
     commitments = np.frombuffer(bytes.fromhex(sample_commitment()), dtype=np.uint8).reshape(1, 32)
-    weights = weights_digest(-1.0, np.ones(1), blinds)
+    weights = weights_digest(-1.0, np.ones(1), combined(blinds))
     return weights, state_digest(1.0, 2.0, commitments, weights)
 
 

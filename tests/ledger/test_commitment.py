@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expunge.commitment import SALT_BYTES, blind, commit, new_salts, state_digest, weights_digest
+from expunge.commitment import SALT_BYTES, blind, combined, commit, new_salts, state_digest, weights_digest
 from expunge.errors import InputError
 from expunge.ledger.commitment import verify_commitment, verify_vectors
 from expunge.ledger.errors import CommitmentMalformed, CommitmentMismatch
@@ -66,8 +66,9 @@ def test_the_digests_of_a_state_are_as_documented() -> None:
         np.arange(64, dtype=np.uint8).reshape(2, 32),
         np.arange(64, 128, dtype=np.uint8).reshape(2, 32),
     )
-    weights = weights_digest(0.5, np.array([0.25, 0.75]), blinds)
-    preimage = struct.pack("<dQ", 0.5, 2) + bytes(range(64)) + struct.pack("<2d", 0.25, 0.75)
+    weights = weights_digest(0.5, np.array([0.25, 0.75]), combined(blinds))
+    veil = bytes(a ^ b for a, b in zip(range(32), range(32, 64), strict=True))
+    preimage = struct.pack("<dQ", 0.5, 2) + veil + struct.pack("<2d", 0.25, 0.75)
     assert weights == hashlib.sha256(b"expunge/weights/v1\n" + preimage).digest()
     preimage = struct.pack("<ddQ", 0.8, 2.0, 2) + bytes(range(64, 128)) + weights
     assert state_digest(0.8, 2.0, commitments, weights) == hashlib.sha256(b"expunge/state/v1\n" + preimage).hexdigest()
@@ -158,7 +159,7 @@ def test_the_digest_of_a_state_does_not_confirm_guesses_at_an_erased_entry() -> 
     """All that is left of an entry is its commitment; without its blind the right coefficients prove nothing."""
     blinds = np.frombuffer(new_salts(3), dtype=np.uint8).reshape(3, 32)
     coefficients = np.array([0.25, 0.25, 0.5])
-    weights = weights_digest(0.5, coefficients, blinds)
+    weights = weights_digest(0.5, coefficients, combined(blinds))
     guessed = blinds.copy()
     guessed[1] = 0
-    assert weights_digest(0.5, coefficients, guessed) != weights
+    assert weights_digest(0.5, coefficients, combined(guessed)) != weights

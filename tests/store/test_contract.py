@@ -14,7 +14,8 @@ from expunge import AdmissionRefused, DeletionRefused, InputError, Memory, Refus
 from expunge.ledger.checkpoint import parse_checkpoint
 from expunge.ledger.envelope import open_statement
 from expunge.ledger.log_proof import verify_extension_proof, verify_inclusion_proof
-from expunge.ledger.predicate import parse_predicate
+from expunge.ledger.predicate import Refusal, parse_predicate
+from expunge.receipt import Grounds
 from expunge.store import (
     Conflict,
     Leaf,
@@ -327,6 +328,61 @@ def test_bad_input_is_not_recorded(store: Store) -> None:
     assert counts(store) == rows
     assert appearance(memory) == before
     assert memory.delete("e1").applied == ("e1",)
+
+
+def test_what_comes_back_is_counted_alike_before_and_after(place: Place) -> None:
+    """By the dry run, by the receipt in hand and by the signed one: called back for the cap, or active again."""
+    memory = fill(place.open())
+    memory.prune("archive")
+    outlier = arrival(10, far=1.5)
+    edits: list[Callable[[bool], Any]] = [
+        lambda dry_run: memory.admit(**outlier, dry_run=dry_run),
+        lambda dry_run: memory.delete(memory.ids[: len(memory) - 8], dry_run=dry_run),
+    ]
+    for edit in edits:
+        told, archived = edit(True), set(memory.view.warranties.archive)
+        receipt = edit(False)
+        back = [name for name in memory.ids if name in archived]
+        assert back, "the edit should bring something back"
+        assert sorted(told.reactivated) == sorted(receipt.details["reactivated"]) == sorted(back)
+        signed = parse_predicate(place.open().leaf(receipt.index).statement)
+        assert signed.reactivated.count == len(back)
+        assert (told.outcome, told.applied, told.size) == (receipt.outcome, receipt.applied, len(memory))
+    memory.prune("archive")
+    archived = set(memory.view.warranties.archive)
+    rebuilt = memory.rebuild(nu=0.5)
+    assert set(rebuilt.details["reactivated"]) == archived
+    assert archived
+
+
+def test_a_refusal_states_both_sides_of_the_comparison(place: Place) -> None:
+    store = place.open()
+    memory = fill(store)
+    with pytest.raises(DeletionRefused) as refused:
+        memory.delete(memory.ids[:35])
+    receipt = refused.value.receipt
+    assert receipt.refusal == Grounds("too_few_entries", 35.0, float(memory.deletable))
+    stated = parse_predicate(leaf_of(store, refused.value).statement)
+    assert (stated.action, stated.refusal) == ("deletion", Refusal("too_few_entries", 35.0, float(memory.deletable)))
+    memory.prune("forget")
+    arrivals = (arrival(number, far=3.0) for number in range(40))
+    ends = next(item for item in arrivals if memory.admit(**item, dry_run=True).expired)
+    with pytest.raises(AdmissionRefused) as ending:
+        memory.admit(**ends, on_expiry="refuse")
+    ended = float(len(ending.value.receipt.details["would_end"]))
+    assert parse_predicate(leaf_of(store, ending.value).statement).refusal == Refusal(
+        "would_end_warranties", ended, 0.0
+    )
+    held = store.hold("icu", memory.ids[0], reason="court")
+    with pytest.raises(DeletionRefused) as forbidden:
+        memory.delete(memory.ids[0])
+    assert parse_predicate(leaf_of(store, forbidden.value).statement).refusal == Refusal("legal_hold", 1.0, 0.0)
+    store.release(held)
+    for leaf in store.receipts():
+        if leaf.kind == "refused":
+            stated = parse_predicate(leaf.statement)
+            assert stated.refusal is not None
+            assert None not in (stated.refusal.measured, stated.refusal.allowed)
 
 
 def test_a_dry_run_tells_and_writes_nothing(place: Place) -> None:
@@ -666,3 +722,15 @@ def test_a_closed_store_says_so(place: Place) -> None:
         with pytest.raises(StoreError, match="closed"):
             call()
     assert place.open().names() == ["icu"]
+
+
+def test_a_memory_is_dropped_only_as_it_was_seen(place: Place) -> None:
+    store = place.open()
+    memory = fill(store)
+    seen = memory.digest
+    place.open()["icu"].admit(**arrival(1, far=3.0))
+    with pytest.raises(Conflict, match="somebody edited it"):
+        store.drop("icu", expected=seen)
+    assert "new-1" in memory
+    store.drop("icu", expected=memory.digest)
+    assert "icu" not in store

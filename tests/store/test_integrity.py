@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Table, delete, insert, select, update
+from sqlalchemy import Column, Connection, Table, delete, insert, select, update
 
+import expunge
 from expunge import VerificationError
 from expunge.ledger.signing import SigningKey
 from expunge.store import Store
 from expunge.store import schema as tables
+from expunge.store.cell import Bytes, Words
 from expunge.store.identity import Identity
+from expunge.store.seal import seal
 
 from .conftest import Place
+from .server import quick_folder
 from .ward import arrival, fill
 
 
@@ -67,22 +75,12 @@ def tampered(store: Store, act: Callable[[Connection], object]) -> str:
     return found
 
 
-_TABLES = [table for table in tables.metadata.sorted_tables if table.name != "expunge_requests"]
+# What is there for the caller's convenience, or a service's, and no part of any memory.
+_APART = {"expunge_requests", "expunge_tokens", "expunge_jobs"}
+_TABLES = [table for table in tables.metadata.sorted_tables if table.name not in _APART]
 
-# What no receipt speaks of: how rows are found, and what is next.
-_FREE = {
-    ("expunge_store", "uuid"),
-    ("expunge_store", "origin"),
-    ("expunge_store", "secret"),
-    ("expunge_store", "public_key"),
-    ("expunge_store", "number"),
-    ("expunge_ledger", "number"),
-    ("expunge_ledger", "next_number"),
-    ("expunge_memories", "name"),
-    ("expunge_entries", "tag"),
-    ("expunge_pruned", "tag"),
-    ("expunge_states", "size"),
-}
+# What no receipt speaks of.
+_FREE = {("expunge_memories", "name")}
 
 
 def test_every_change_of_a_row_is_found(store: Store) -> None:
@@ -94,7 +92,9 @@ def test_every_change_of_a_row_is_found(store: Store) -> None:
                 continue
             row = _some_row(store, table, column.name)
             where = [table.c[key.name] == row[key.name] for key in table.primary_key.columns]
-            change = update(table).where(*where).values({column.name: flip(row[column.name])})
+            # A larger next number is as good as any.
+            other = 2 if column.name == "next_number" else flip(row[column.name])
+            change = update(table).where(*where).values({column.name: other})
             assert tampered(store, partial(Connection.execute, statement=change)), f"{table.name}.{column.name}"
     store.verify()
 
@@ -117,6 +117,14 @@ def test_every_row_that_is_missing_is_found(store: Store) -> None:
         found = tampered(store, partial(Connection.execute, statement=change))
         assert found, table.name
     store.verify()
+
+
+def test_an_empty_store_is_in_order(place: Place) -> None:
+    store = place.open()
+    assert store.verify().leaves == 0
+    fill(store)
+    store.drop("icu")
+    assert store.verify().leaves == 2
 
 
 def test_a_secret_that_outlived_its_entry_is_found(store: Store) -> None:
@@ -175,3 +183,123 @@ def test_a_damaged_memory_is_refused_when_it_is_loaded(place: Place) -> None:
     for call in (lambda: len(place.open()["icu"]), lambda: place.open()["icu"].delete("e1"), place.open().verify):
         with pytest.raises(VerificationError, match="altered"):
             call()
+
+
+# Values of every kind that SQLite keeps as it is given them, beside the kind that a column holds. A number in a column
+# of text becomes text.
+_TEXT, _BROKEN_TEXT, _NOTHING = "'text'", "CAST(x'ff' AS TEXT)", "NULL"
+_WRONG_KINDS: dict[type, tuple[str, ...]] = {
+    Bytes: (_TEXT, _BROKEN_TEXT, _NOTHING, "5", "1.5"),
+    Words: ("x'00ff'", _BROKEN_TEXT, _NOTHING),
+}
+_OTHERS = (_TEXT, _NOTHING, "1.5", "x'00ff'")
+
+
+@pytest.fixture(scope="module")
+def filled() -> Iterator[Path]:
+    """A store's file with a row in every table and something in every column, and its key."""
+    folder = quick_folder("filled")
+    with expunge.open(f"sqlite:///{folder / 'ward.db'}", folder / "ward.pem") as store:
+        memory = fill(store)
+        memory.prune("archive", sketch=1)
+        memory.admit(**arrival(1, far=2.0), idempotency_key="again")
+        store.hold("icu", memory.ids[0], reason="court")
+        store.checkpoint()
+        with store._database.engine.connect() as connection:
+            for table in tables.metadata.sorted_tables:
+                if connection.execute(select(table)).first() is None:
+                    connection.execute(insert(table), {column.name: _some(column) for column in table.columns})
+            connection.commit()
+        store.verify()
+    yield folder
+    shutil.rmtree(folder)
+
+
+def _some(column: Column[Any]) -> Any:
+    return b"something" if isinstance(column.type, Bytes) else "something" if isinstance(column.type, Words) else 1
+
+
+@pytest.mark.parametrize(
+    "column",
+    [column for table in tables.metadata.sorted_tables for column in table.columns],
+    ids=lambda column: f"{column.table.name}.{column.name}",
+)
+def test_a_value_of_another_kind_is_found(filled: Path, folder: Path, column: Column[Any]) -> None:
+    altered = 0
+    for value in _WRONG_KINDS.get(type(column.type), _OTHERS):
+        if value == _NOTHING and column.nullable and column.table.name in _APART:
+            continue
+        shutil.copy(filled / "ward.db", folder / "ward.db")
+        if not _altered(folder / "ward.db", column, value):
+            continue
+        altered += 1
+        with pytest.raises(VerificationError):
+            _verify(folder / "ward.db", filled / "ward.pem")
+        # Nothing, where there may be nothing, is found beside the envelope, which is what `verify` does.
+        told = column.table is tables.leaves and not (column.nullable and value == _NOTHING)
+        with pytest.raises(VerificationError) if told else suppress(expunge.ExpungeError):
+            _log(folder / "ward.db", filled / "ward.pem")
+        # An edit may come across it or not; what it meets, it names.
+        with suppress(expunge.ExpungeError):
+            _erase(folder / "ward.db", filled / "ward.pem")
+    # A row number is all that SQLite itself keeps to its kind.
+    assert altered > 0 or column.primary_key
+
+
+def _altered(file: Path, column: Column[Any], value: str) -> bool:
+    """Write a value where it does not belong, whatever the schema says; False where SQLite does not take it."""
+    table, name = column.table.name, column.name
+    with closing(sqlite3.connect(file, isolation_level=None)) as raw:
+        raw.execute("PRAGMA writable_schema = ON")
+        raw.execute("UPDATE sqlite_master SET sql = replace(sql, 'NOT NULL', '') WHERE name = ?", (table,))
+        raw.execute("PRAGMA writable_schema = RESET")
+        row = raw.execute(f"SELECT max(rowid) FROM {table} WHERE {name} IS NOT NULL").fetchone()[0]  # noqa: S608
+        assert row is not None, f"no row of {table} has {name}"
+        try:
+            raw.execute(f"UPDATE {table} SET {name} = {value} WHERE rowid = ?", (row,))  # noqa: S608
+        except sqlite3.IntegrityError as problem:
+            assert problem.sqlite_errorname == "SQLITE_MISMATCH"  # noqa: PT017 — a row number is a number
+            return False
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return True
+
+
+def _verify(file: Path, key: Path) -> None:
+    with expunge.open(f"sqlite:///{file}", key) as store:
+        store.verify()
+
+
+def _log(file: Path, key: Path) -> None:
+    with expunge.open(f"sqlite:///{file}", key) as store:
+        for leaf in store.receipts():
+            assert leaf.statement
+        store.receipts("icu")
+        store.inclusion(0)
+        store.checkpoint()
+
+
+def _erase(file: Path, key: Path) -> None:
+    with expunge.open(f"sqlite:///{file}", key) as store:
+        store["icu"].admit(**arrival(1, far=2.0), idempotency_key="again")
+        store.erase_subject("patient-3")
+
+
+def test_a_record_that_somebody_else_sealed_is_found(filled: Path, folder: Path) -> None:
+    """Whoever has the file has the secrets, and can seal what was never written here."""
+    for table, name, purpose in (
+        ("expunge_holds", "terms", "hold"),
+        ("expunge_states", "state", "state"),
+        ("expunge_pruned", "record", "record"),
+        ("expunge_entries", "content", "entry"),
+        ("expunge_anchors", "weights", "anchor"),
+    ):
+        for plain in (b"", b"[]", b"[" * 100_000, b"\xff" * 64, b'{"id": 5}'):
+            shutil.copy(filled / "ward.db", folder / "ward.db")
+            with closing(sqlite3.connect(folder / "ward.db", isolation_level=None)) as raw:
+                number = "secret" if name in ("state", "weights") else "number"
+                which = raw.execute(f"SELECT max({number}) FROM {table}").fetchone()[0]  # noqa: S608
+                (secret,) = raw.execute("SELECT secret FROM expunge_secrets WHERE number = ?", (which,)).fetchone()
+                sealed = seal(secret, purpose, plain)
+                raw.execute(f"UPDATE {table} SET {name} = ? WHERE {number} = ?", (sealed, which))  # noqa: S608
+            with pytest.raises(VerificationError):
+                _verify(folder / "ward.db", filled / "ward.pem")

@@ -31,10 +31,10 @@ from expunge.ledger.hashing import leaf_hash
 from expunge.ledger.log_proof import ExtensionProof, InclusionProof
 from expunge.ledger.merkle import HashTree
 from expunge.ledger.note import NoteKey, SignedNote
-from expunge.ledger.predicate import Predicate, Refusal, parse_predicate
+from expunge.ledger.predicate import Predicate, parse_predicate
 from expunge.ledger.signing import SigningKey
 from expunge.ledger.statement import Statement
-from expunge.receipt import Receipt
+from expunge.receipt import Grounds, Receipt
 from expunge.view import View
 
 SIGNER = SigningKey.from_seed(bytes(range(32)))
@@ -256,7 +256,10 @@ def run_ward(ledger: Ledger) -> None:
 def hold(journal: Journal, memory: Memory) -> None:
     """A refusal that a store makes on its own."""
     view = memory._view
-    receipt = Receipt("refused", (), view.check, (), "nothing", view.digest, view.digest, 0.0)
+    grounds = Grounds("legal_hold", 1.0, 0.0)
+    receipt = Receipt(
+        "deletion", "refused", (), view.check, (), "nothing", view.digest, view.digest, 0.0, refusal=grounds
+    )
     journal.number += 1
     statement = attest(
         receipt,
@@ -266,8 +269,6 @@ def hold(journal: Journal, memory: Memory) -> None:
         edit=journal.number,
         clock=clock,
         initial_size=memory.initial_size,
-        action="deletion",
-        refusal=Refusal("legal_hold", 1, 0),
     )
     journal.ledger.append("ward-legal-hold", statement, view, view)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from expunge.attest import Comparison
-from expunge.commitment import blind, commit, state_digest, weights_digest
+from expunge.commitment import blind, combined, commit, state_digest, weights_digest
 from expunge.evidence import Evidence, Prior, StateShown
 from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
 from expunge.ledger.envelope import sign_statement
@@ -60,8 +60,8 @@ def sample() -> tuple[Predicate, StateShown, Prior, Comparison]:
     """The receipt, and the states before and after."""
     blinds, commitments = digests(3)
     half, none = np.array([0.5, 0.5, 0.0]), at_most(0.0)
-    older = weights_digest(OFFSET, half, blinds)
-    newer = weights_digest(OFFSET, half[:2], blinds[:2])
+    older = weights_digest(OFFSET, half, combined(blinds))
+    newer = weights_digest(OFFSET, half[:2], combined(blinds[:2]))
     after = StateShown(CAP, SIGMA, OFFSET, KEYS[:2], VALUES[:2], half[:2], blinds[:2], commitments[:2], newer)
     prior = Prior(CAP, SIGMA, commitments, older)
     comparison = Comparison("daqp", 0.0, 0.0, "value_range", 2, half[:2], OFFSET)

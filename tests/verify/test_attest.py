@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -13,8 +13,9 @@ import pytest
 from expunge import Memory, Refused
 from expunge.attest import attest, attest_creation, attest_expiry, commitment_of, compare_with_reference
 from expunge.errors import InputError, VerificationError
-from expunge.ledger.predicate import MAX_LISTED, Predicate, parse_predicate
-from expunge.receipt import Attempt, Receipt
+from expunge.ledger.predicate import MAX_LISTED, Predicate, Refusal, parse_predicate
+from expunge.receipt import Action, Attempt, Grounds, Receipt
+from expunge.tolerances import PUBLISHED
 from expunge.view import View
 
 from .cases import WARD, case, clock, ward_memory
@@ -114,15 +115,33 @@ def test_the_clock() -> None:
     assert parse_predicate(attest(receipt, before, after, memory=WARD, edit=1)).time > "2025"
 
 
-def test_what_cannot_be_found_out_must_be_said() -> None:
+def test_what_was_refused_and_why_is_told_in_fields_and_not_in_words() -> None:
+    before, after, receipt, _ = edited(lambda memory: memory.delete(memory.ids[2:]))
+    assert (receipt.outcome, receipt.action) == ("refused", "deletion")
+    deletable = 30 - 12  # of thirty entries at ν = 0.4
+    told = stated(before, after, replace(receipt, covers="nothing at all"))
+    assert told.action == "deletion"
+    assert told.refusal == Refusal("too_few_entries", 28.0, float(deletable))
+    for action in get_args(Action):
+        assert stated(before, after, replace(receipt, action=action)).action == action
+    with pytest.raises(InputError, match="ReceiptRefusalMismatch"):
+        stated(before, after, replace(receipt, refusal=None))
+
+
+def test_a_refusal_does_not_count_what_is_forgotten() -> None:
+    memory = ward_memory()
+    memory.prune("forget")
+    forgotten, live = list(memory._view.warranties.records), list(memory.ids)
+    before, after, receipt, _ = edited(lambda memory: memory.delete([*forgotten, *live]), memory)
+    assert stated(before, after, receipt).refusal == Refusal("too_few_entries", len(live), memory.deletable)
+
+
+def test_a_residual_in_a_refusal_is_rounded_up() -> None:
     before, after, receipt, _ = edited(lambda memory: memory.delete(memory.ids))
-    assert receipt.outcome == "refused"
-    assert stated(before, after, receipt).refusal is not None
-    unknown = replace(receipt, covers="nothing at all")
-    with pytest.raises(InputError, match="action="):
-        stated(before, after, unknown)
-    with pytest.raises(InputError, match="refusal="):
-        stated(before, after, unknown, action="admission")
+    attempt = Attempt("path", replace(receipt.check, mass=3e-5), 0.1)
+    grounds = Grounds("no_acceptable_state", 3e-5, PUBLISHED)
+    told = stated(before, after, replace(receipt, attempts=(attempt,), refusal=grounds))
+    assert told.refusal == Refusal("no_acceptable_state", 2.0**-15, PUBLISHED)
 
 
 def test_an_exclusion_without_a_code_is_refused() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from expunge import Memory
 from expunge.attest import Comparison
-from expunge.commitment import state_digest, weights_digest
+from expunge.commitment import combined, state_digest, weights_digest
 from expunge.errors import InputError, StoreError, VerificationError
 from expunge.evidence import Evidence, Prior, StateShown, write_evidence
 from expunge.kernel import kernel_block
@@ -471,7 +471,7 @@ def test_a_prior_in_full_beside_a_removal_is_refused() -> None:
     keys, coefficients, offset = kept["before"]
     blinds = np.zeros((len(keys), 32), dtype=np.uint8)
     commitments = parse_bundle(kept["bundle"]).prior.commitments  # type: ignore[union-attr]
-    weights = weights_digest(offset, coefficients, blinds)
+    weights = weights_digest(offset, coefficients, combined(blinds))
     before = state_digest(memory.cap, memory.sigma, commitments, weights)
     whole = document(made)
     whole["state"] = {"before": before, "after": view.digest}
@@ -494,7 +494,7 @@ def forged_state(change: Callable[[dict[str, Any]], None], name: str = "ward-reb
     state = {field: getattr(found, field) for field in StateShown.__dataclass_fields__}
     state |= {field: value.copy() for field, value in state.items() if isinstance(value, np.ndarray)}
     change(state)
-    state["weights"] = weights_digest(state["offset"], state["coefficients"], state["blinds"])
+    state["weights"] = weights_digest(state["offset"], state["coefficients"], combined(state["blinds"]))
     after = state_digest(state["cap"], state["sigma"], state["commitments"], state["weights"])
     receipt = forge(made, put(document(made), ("state", "after"), after), subjects=True)
     prior = found.prior
@@ -527,7 +527,7 @@ def test_a_prior_state_that_is_not_optimal() -> None:
     coefficients[np.flatnonzero(coefficients)[:2]] += [1e-6, -1e-6]
     place = {bytes(row): at for at, row in enumerate(found.commitments)}
     order = [place[bytes(row)] for row in prior.commitments]
-    weights = weights_digest(prior.offset or 0.0, coefficients, found.blinds[order])
+    weights = weights_digest(prior.offset or 0.0, coefficients, combined(found.blinds[order]))
     before = state_digest(prior.cap, prior.sigma, prior.commitments, weights)
     receipt = forge(made, put(document(made), ("state", "before"), before), subjects=True)
     changed = rebundle(
@@ -545,7 +545,7 @@ def test_a_proof_of_another_partition() -> None:
     found = parse_bundle(made.evidence)
     coefficients = found.coefficients.copy()
     coefficients[int(np.flatnonzero(coefficients == 0.0)[0])] = 1e-14
-    weights = weights_digest(found.offset, coefficients, found.blinds)
+    weights = weights_digest(found.offset, coefficients, combined(found.blinds))
     after = state_digest(found.cap, found.sigma, found.commitments, weights)
     receipt = forge(made, put(document(made), ("state", "after"), after), subjects=True)
     changed = rebundle(

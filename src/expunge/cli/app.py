@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 
 import expunge
-from expunge.cli import backups, checkpoints, entries, keys, ledger, questions, removals, showing, trying, verifying
+from expunge.cli import (
+    agents,
+    auditing,
+    backups,
+    checkpoints,
+    entries,
+    keys,
+    ledger,
+    questions,
+    removals,
+    serving,
+    showing,
+    trying,
+    verifying,
+)
 from expunge.cli.command import Front, unwrapped
 from expunge.cli.session import DEFAULT_STORE, Session
 
@@ -71,5 +85,19 @@ def front(
         print(context.get_help())
 
 
-for part in (keys, entries, removals, questions, showing, ledger, checkpoints, verifying, backups, trying):
+for part in (
+    keys,
+    entries,
+    removals,
+    questions,
+    showing,
+    ledger,
+    checkpoints,
+    verifying,
+    auditing,
+    backups,
+    serving,
+    agents,
+    trying,
+):
     part.add(app)

@@ -33,7 +33,7 @@ def add(app: typer.Typer) -> None:
         examples=[
             "expunge checkpoint export --out head.txt",
             "expunge checkpoint check head.txt",
-            "expunge checkpoint cosign head.txt --name witness.example/w1 \\\n"
+            "expunge checkpoint cosign head.txt --first --name witness.example/w1 \\\n"
             "--key w1.pem --trust log.vkey --out cosigned.txt",
         ],
     )
@@ -50,9 +50,9 @@ def add(app: typer.Typer) -> None:
         checkpoint,
         "cosign",
         examples=[
-            "expunge checkpoint cosign head.txt --name witness.example/w1 \\\n"
+            "expunge checkpoint cosign head.txt --first --name witness.example/w1 \\\n"
             "--key w1.pem --trust log.vkey --out cosigned.txt",
-            "expunge checkpoint cosign extension.txt --older kept.txt \\\n"
+            "expunge checkpoint cosign extension.txt --older cosigned.txt \\\n"
             "--name witness.example/w1 --key w1.pem --trust log.vkey",
         ],
     )(cosign)
@@ -112,6 +112,9 @@ def cosign(
             "--older", metavar="FILE", help="The head cosigned last; the new one must extend it.", show_default=False
         ),
     ] = None,
+    first: Annotated[
+        bool, typer.Option("--first", help="No head of this log was cosigned before.", show_default=False)
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write it here.", show_default=False)
     ] = None,
@@ -119,8 +122,8 @@ def cosign(
 ) -> None:
     """Cosign a head as a witness, with --key.
 
-    Verifies the log's signature first and, with --older, that nothing was cut off or rewritten since the head that was
-    cosigned last. Without --older the cosignature only says that this head was seen.
+    Verifies first that the log signed it, and that nothing was cut off or rewritten since the head that was cosigned
+    last: --older. Only a witness that has cosigned none of this log says --first instead.
     """
     from expunge.ledger.checkpoint import cosign_checkpoint, verify_checkpoint
     from expunge.ledger.note import NoteAlgorithm, NoteKey
@@ -129,6 +132,8 @@ def cosign(
 
     if session.signing_key is None:
         raise InputError("a witness signs with its own key: give --key (expunge keygen makes one)")
+    if (older is None) != first:
+        raise InputError("a witness cosigns what extends the head it cosigned last: give --older, or --first if none")
     log_keys, log = trusted(trust, origin).log
     data = read_file(file)
     head, note = head_of(data)

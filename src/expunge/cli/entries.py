@@ -304,7 +304,7 @@ def admit(
     with session.store() as store:
         memory = store[name]
         if dry_run:
-            finish(session, memory._preview(lambda beside: beside.admit(keys[0], values[0], **extra), expected), name)
+            finish(session, memory.admit(keys[0], values[0], **extra, dry_run=True, expected=expected), name)
             return
         prior = prior_of(memory, evidence)
         receipt = memory.admit(

@@ -8,32 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from expunge.errors import (
-    ExpungeError,
-    InputError,
-    MissingExtra,
-    Refused,
-    SolveError,
-    StoreError,
-    VerificationError,
-)
+from expunge import codes
+from expunge.errors import Refused
 
-__all__ = ["DECLINED", "DEFECT", "EXIT_CODES", "GONE", "PASSPHRASE", "USAGE", "described", "exit_code", "one_line"]
+__all__ = ["DECLINED", "DEFECT", "GONE", "PASSPHRASE", "USAGE", "described", "exit_code", "one_line"]
 
 PASSPHRASE = "EXPUNGE_PASSPHRASE"  # noqa: S105 — the variable's name
 
-USAGE, DECLINED, DEFECT, GONE = 2, 3, 70, 141
-
-# The first class that fits decides.
-EXIT_CODES: tuple[tuple[type[ExpungeError], int], ...] = (
-    (VerificationError, 1),
-    (MissingExtra, USAGE),
-    (InputError, USAGE),
-    (Refused, 3),
-    (SolveError, 3),
-    (StoreError, 4),
-)
-
+USAGE, DECLINED, GONE = 2, 3, 141
+DEFECT = codes.DEFECT.exit
 
 # What to do about errors whose own words cannot know of the command line.
 _HINTS = {
@@ -47,7 +30,7 @@ _HINTS = {
 
 def exit_code(problem: BaseException) -> int:
     """Exit code of an error; 70 for one that should not have come this far."""
-    return next((code for kind, code in EXIT_CODES if isinstance(problem, kind)), DEFECT)
+    return codes.code_of(problem).exit
 
 
 def described(problem: BaseException) -> dict[str, Any]:

@@ -69,6 +69,7 @@ def receipt_content(receipt: Receipt) -> dict[str, Any]:
     """A fresh receipt as ``--json`` prints it."""
     check = receipt.check
     content: dict[str, Any] = {
+        "action": receipt.action,
         "outcome": receipt.outcome,
         "applied": list(receipt.applied),
         "check": {"mass": check.mass, "box": check.box, "stationarity": check.stationarity, "worst": check.worst}

@@ -62,6 +62,7 @@ def add(app: typer.Typer) -> None:
         examples=[
             "expunge verify evidence erasure.zip --trust log.vkey",
             "expunge verify evidence erasure.zip --trust ward.pub --no-log",
+            "expunge verify evidence expunge-audit",
         ],
     )(evidence)
     command(
@@ -179,7 +180,13 @@ def evidence(
 
     Opens commitments, recomputes both state digests, checks from the keys that the weights are optimal, and rechecks
     the proof and the reference where the bundle has them.
+
+    A folder that `expunge audit` wrote needs no key: every state is checked from its keys, and every difference and
+    every reported number is recomputed from the states.
     """
+    if file.is_dir():
+        _archive(session, file)
+        return
     from expunge.verify import verify_evidence
     from expunge.verify.evidence import parse_bundle
 
@@ -208,6 +215,28 @@ def evidence(
         f"{file.name}: recomputed from {entries} remaining entries",
     )
     _verified(session, checked)
+
+
+def _archive(session: Session, folder: Path) -> None:
+    """Verify what an audit kept."""
+    from collections import Counter
+
+    from expunge.verify.archive import verify_archive
+
+    counts: Counter[str] = Counter()
+    with session.progress("Recomputing", None) as step:
+
+        def seen(word: str) -> None:
+            counts[word] += 1
+            step()
+
+        verify_archive(folder, watch=seen)
+    told = {f"{word}s": counts[word] for word in sorted(counts)}
+    session.show(
+        {"verified": True, "checked": sorted(told), **told},
+        f"{folder}: " + ", ".join(f"{count:,} {word}" for word, count in told.items()),
+    )
+    _verified(session, [word for word in ("files", "states", "comparisons", "numbers") if word in told])
 
 
 def log(

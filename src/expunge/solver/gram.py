@@ -14,13 +14,10 @@ from collections.abc import Iterable
 import numpy as np
 from numba import njit
 
-from expunge.kernel import kernel_block
+from expunge.kernel import fill_kernel, kernel_block
 from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = ["GramRows", "add_weighted_rows"]
-
-# Products with more entries than this go to the threaded library; below, its start-up costs more.
-THREADED = 1_000_000
 
 
 @njit(cache=True, nogil=True)
@@ -38,6 +35,61 @@ def add_weighted_rows(rows: Matrix, picked: IndexArray, weights: Vector, columns
         for j in range(columns):
             out[j] += wa * a[j]
         k += 1
+
+
+@njit(cache=True, nogil=True)
+def _product(rows: Matrix, site_of: IndexArray, count: int, coefficients: Vector, sites: int) -> Vector:
+    weights = np.empty(count)
+    for row in range(count):
+        weights[row] = coefficients[site_of[row]]
+    out = np.zeros(sites)
+    add_weighted_rows(rows, np.arange(count), weights, sites, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _block(rows: Matrix, row_of: IndexArray, picked: IndexArray, columns: IndexArray) -> Matrix:
+    out = np.empty((picked.size, columns.size))
+    for i in range(picked.size):
+        row = rows[row_of[picked[i]]]
+        for j in range(columns.size):
+            out[i, j] = row[columns[j]]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _drop(rows: Matrix, row_of: IndexArray, site_of: IndexArray, count: int, sites: int, site: int) -> int:
+    """Take a site's row out, the last one moving into its place; return how many are left."""
+    row, last = row_of[site], count - 1
+    if row != last:
+        moved = site_of[last]
+        # Spelt out: an assignment of slices takes seconds to compile.
+        for column in range(sites):
+            rows[row, column] = rows[last, column]
+        site_of[row] = moved
+        row_of[moved] = row
+    rows[last, :sites] = 0.0
+    site_of[last] = -1
+    row_of[site] = -1
+    return last
+
+
+@njit(cache=True, nogil=True)
+def _drop_idle(
+    rows: Matrix, row_of: IndexArray, site_of: IndexArray, count: int, sites: int, coefficients: Vector
+) -> int:
+    """Drop the row of every site without a coefficient; return how many are left."""
+    for row in range(count - 1, -1, -1):
+        if coefficients[site_of[row]] == 0.0:
+            count = _drop(rows, row_of, site_of, count, sites, site_of[row])
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _erase(keys: Matrix, rows: Matrix, count: int, site: int) -> None:
+    keys[site] = 0.0
+    for row in range(count):
+        rows[row, site] = 0.0
 
 
 class GramRows:
@@ -85,28 +137,22 @@ class GramRows:
         """Overwrite what is held of deleted sites: their keys and their kernel values."""
         for site in sites:
             if self.row_of[site] >= 0:
-                self._drop_row(site)
-            self.keys[site] = 0.0
-            self.rows[: self.count, site] = 0.0
+                self.count = int(_drop(self.rows, self.row_of, self.site_of, self.count, self.sites, site))
+            _erase(self.keys, self.rows, self.count, site)
 
     def column_for(self, key: Vector) -> Vector:
         """κ(row sites, key), in row order."""
         return kernel_block(self.keys[self.site_of[: self.count]], key[None, :], self.sigma)[:, 0]
 
-    def require(self, wanted: IndexArray, known: Matrix | None = None) -> None:
-        """Make sure that every wanted site has its row; `known` is the kernel matrix of all sites, if at hand."""
+    def require(self, wanted: IndexArray) -> None:
+        """Make sure that every wanted site has its row."""
         missing = wanted[self.row_of[wanted] < 0]
         if missing.size == 0:
             return
         first = self.count
         self._reserve_rows(first + missing.size)
-        block = 512  # bounds the temporary, not the result
-        for start in range(0, missing.size, block):
-            part = missing[start : start + block]
-            block_rows = (
-                kernel_block(self.keys[part], self.keys[: self.sites], self.sigma) if known is None else known[part]
-            )
-            self.rows[first + start : first + start + part.size, : self.sites] = block_rows
+        rows = self.rows[first : first + missing.size, : self.sites]
+        fill_kernel(self.keys[missing], self.keys[: self.sites], self.sigma, rows)
         self.row_of[missing] = np.arange(first, first + missing.size)
         self.site_of[first : first + missing.size] = missing
         self.count += missing.size
@@ -117,31 +163,25 @@ class GramRows:
             return
         row = self.count
         self._reserve_rows(row + 1)
-        self.rows[row, : self.sites] = kernel_block(self.keys[site : site + 1], self.keys[: self.sites], self.sigma)[0]
+        keys, sites = self.keys, self.sites
+        fill_kernel(keys[site : site + 1], keys[:sites], self.sigma, self.rows[row : row + 1, :sites])
         self.row_of[site] = row
         self.site_of[row] = site
         self.count = row + 1
 
-    def retain(self, active: IndexArray) -> None:
-        """Drop the rows of every site that is not in `active`."""
-        keep = np.zeros(self.sites, dtype=bool)
-        keep[active] = True
-        held = self.site_of[: self.count]
-        for site in held[~keep[held]].tolist():
-            self._drop_row(site)
+    def retain(self, coefficients: Vector) -> None:
+        """Drop the rows of sites that have no coefficient; `coefficients` is indexed by site."""
+        self.count = int(_drop_idle(self.rows, self.row_of, self.site_of, self.count, self.sites, coefficients))
 
     def product(self, coefficients: Vector) -> Vector:
         """Kα at every site, from the rows alone; `coefficients` is indexed by site."""
-        weights = coefficients[self.site_of[: self.count]]
-        if self.count * self.sites > THREADED:
-            return np.asarray(weights @ self.rows[: self.count, : self.sites])
-        out = np.zeros(self.sites)
-        add_weighted_rows(self.rows, np.arange(self.count), weights, self.sites, out)
-        return out
+        product: Vector = _product(self.rows, self.site_of, self.count, coefficients, self.sites)
+        return product
 
     def block(self, rows: IndexArray, columns: IndexArray) -> Matrix:
         """κ between sites that have rows and any sites."""
-        return self.rows[self.row_of[rows][:, None], columns]
+        block: Matrix = _block(self.rows, self.row_of, rows, columns)
+        return block
 
     def compacted(self, kept: IndexArray) -> GramRows:
         """Copy with the kept sites alone, renumbered in order; rows of active sites come along."""
@@ -157,19 +197,6 @@ class GramRows:
         copy.row_of[copy.site_of[: source.size]] = np.arange(source.size)
         copy.count = source.size
         return copy
-
-    def _drop_row(self, site: int) -> None:
-        row = int(self.row_of[site])
-        last = self.count - 1
-        if row != last:
-            moved = int(self.site_of[last])
-            self.rows[row, : self.sites] = self.rows[last, : self.sites]
-            self.site_of[row] = moved
-            self.row_of[moved] = row
-        self.rows[last, : self.sites] = 0.0
-        self.site_of[last] = -1
-        self.row_of[site] = -1
-        self.count = last
 
     def _reserve_rows(self, needed: int) -> None:
         if needed <= self.rows.shape[0]:

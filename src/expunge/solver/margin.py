@@ -16,6 +16,7 @@ import numpy.typing as npt
 import scipy.linalg
 from numba import njit
 
+from expunge.errors import SolveError
 from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = [
@@ -46,56 +47,61 @@ def pivot_floor(ceiling: float, slack_tolerance: float) -> float:
     return min(max(slack_tolerance / (4.0 * ceiling), 16.0 * _EPS), 1e-10)
 
 
-# The triangular solves take four rows at a time: short loops over single rows would mostly wait for memory.
+# The triangular solves take four rows at a time: short loops over single rows would mostly wait for memory. Indices are
+# unsigned, because a signed one may be negative for all that the compiler knows, and allowing for it costs the loops
+# their vector instructions.
+_ONE, _TWO, _THREE, _FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def forward(factor: Matrix, size: int, b: Vector) -> None:
     """B ← U⁻ᵀ b."""
-    i = 0
-    while i + 4 <= size:
-        p, q, r, s = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
+    n = np.uint64(size)
+    i = np.uint64(0)
+    while i + _FOUR <= n:
+        p, q, r, s = factor[i], factor[i + _ONE], factor[i + _TWO], factor[i + _THREE]
         w = b[i] / p[i]
-        x = (b[i + 1] - w * p[i + 1]) / q[i + 1]
-        y = (b[i + 2] - w * p[i + 2] - x * q[i + 2]) / r[i + 2]
-        z = (b[i + 3] - w * p[i + 3] - x * q[i + 3] - y * r[i + 3]) / s[i + 3]
-        b[i], b[i + 1], b[i + 2], b[i + 3] = w, x, y, z
-        for j in range(i + 4, size):
+        x = (b[i + _ONE] - w * p[i + _ONE]) / q[i + _ONE]
+        y = (b[i + _TWO] - w * p[i + _TWO] - x * q[i + _TWO]) / r[i + _TWO]
+        z = (b[i + _THREE] - w * p[i + _THREE] - x * q[i + _THREE] - y * r[i + _THREE]) / s[i + _THREE]
+        b[i], b[i + _ONE], b[i + _TWO], b[i + _THREE] = w, x, y, z
+        for j in range(i + _FOUR, n):
             b[j] -= (w * p[j] + x * q[j]) + (y * r[j] + z * s[j])
-        i += 4
-    while i < size:
+        i += _FOUR
+    while i < n:
         p = factor[i]
         w = b[i] / p[i]
         b[i] = w
-        for j in range(i + 1, size):
+        for j in range(i + _ONE, n):
             b[j] -= w * p[j]
-        i += 1
+        i += _ONE
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def backward(factor: Matrix, size: int, b: Vector) -> None:
     """B ← U⁻¹ b."""
-    i = size - 1
-    while i >= 3:
-        p, q, r, s = factor[i], factor[i - 1], factor[i - 2], factor[i - 3]
-        w, x, y, z = b[i], b[i - 1], b[i - 2], b[i - 3]
-        for j in range(i + 1, size):
+    n = np.uint64(size)
+    i = n
+    while i >= _FOUR:
+        p, q, r, s = factor[i - _ONE], factor[i - _TWO], factor[i - _THREE], factor[i - _FOUR]
+        w, x, y, z = b[i - _ONE], b[i - _TWO], b[i - _THREE], b[i - _FOUR]
+        for j in range(i, n):
             w -= p[j] * b[j]
             x -= q[j] * b[j]
             y -= r[j] * b[j]
             z -= s[j] * b[j]
-        w /= p[i]
-        x = (x - q[i] * w) / q[i - 1]
-        y = (y - r[i] * w - r[i - 1] * x) / r[i - 2]
-        z = (z - s[i] * w - s[i - 1] * x - s[i - 2] * y) / s[i - 3]
-        b[i], b[i - 1], b[i - 2], b[i - 3] = w, x, y, z
-        i -= 4
-    while i >= 0:
-        p, w = factor[i], b[i]
-        for j in range(i + 1, size):
+        w /= p[i - _ONE]
+        x = (x - q[i - _ONE] * w) / q[i - _TWO]
+        y = (y - r[i - _ONE] * w - r[i - _TWO] * x) / r[i - _THREE]
+        z = (z - s[i - _ONE] * w - s[i - _TWO] * x - s[i - _THREE] * y) / s[i - _FOUR]
+        b[i - _ONE], b[i - _TWO], b[i - _THREE], b[i - _FOUR] = w, x, y, z
+        i -= _FOUR
+    while i >= _ONE:
+        p, w = factor[i - _ONE], b[i - _ONE]
+        for j in range(i, n):
             w -= p[j] * b[j]
-        b[i] = w / p[i]
-        i -= 1
+        b[i - _ONE] = w / p[i - _ONE]
+        i -= _ONE
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
@@ -119,24 +125,35 @@ def solve_halfway(factor: Matrix, size: int, half: Matrix, mass: float, x: Vecto
 @njit(cache=True, nogil=True)
 def copy_upper(source: Matrix, target: Matrix, size: int) -> None:
     """Copy the leading upper triangle."""
-    for i in range(size):
-        for j in range(i, size):
+    n = np.uint64(size)
+    for i in range(n):
+        for j in range(i, n):
             target[i, j] = source[i, j]
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def _factorise(matrix: Matrix, size: int) -> bool:
     """Matrix ← its upper Cholesky factor, in the leading block; False when a pivot is not positive."""
-    for i in range(size):
+    n = np.uint64(size)
+    for i in range(n):
         top = matrix[i]
-        for k in range(i):
-            weight, row = matrix[k, i], matrix[k]
-            for j in range(i, size):
-                top[j] -= weight * row[j]
+        k = np.uint64(0)
+        while k + _FOUR <= i:
+            p, q, r, s = matrix[k], matrix[k + _ONE], matrix[k + _TWO], matrix[k + _THREE]
+            w, x, y, z = p[i], q[i], r[i], s[i]
+            for j in range(i, n):
+                top[j] -= (w * p[j] + x * q[j]) + (y * r[j] + z * s[j])
+            k += _FOUR
+        while k < i:
+            p = matrix[k]
+            w = p[i]
+            for j in range(i, n):
+                top[j] -= w * p[j]
+            k += _ONE
         if not top[i] > 0.0:
             return False
         root = np.sqrt(top[i])
-        for j in range(i, size):
+        for j in range(i, n):
             top[j] /= root
     return True
 
@@ -167,22 +184,42 @@ def append_row(factor: Matrix, size: int, column: Vector, floor: float, half: Ma
 @njit(cache=True, nogil=True)
 def remove_row(factor: Matrix, size: int, position: int, half: Matrix) -> None:
     """Drop a row and column of UᵀU: shift, then rotate the subdiagonal away, and `half` along with it."""
-    for i in range(size):
-        for j in range(max(position, i - 1), size - 1):
-            factor[i, j] = factor[i, j + 1]
-    for i in range(position, size - 1):
-        a, b = factor[i, i], factor[i + 1, i]
+    first, last = np.uint64(position), np.uint64(size - 1)
+    for i in range(first + _ONE):
+        row = factor[i]
+        for j in range(first, last):
+            row[j] = row[j + _ONE]
+    for i in range(first, last):
+        # The lower row still lies one place to the right.
+        top, bottom = factor[i], factor[i + _ONE]
+        a, b = top[i], bottom[i + _ONE]
         radius = np.hypot(a, b)
         cosine, sine = a / radius, b / radius
-        factor[i, i] = radius
-        for j in range(i + 1, size - 1):
-            upper, lower = factor[i, j], factor[i + 1, j]
-            factor[i, j] = cosine * upper + sine * lower
-            factor[i + 1, j] = cosine * lower - sine * upper
+        top[i] = radius
+        for j in range(i + _ONE, last):
+            upper, lower = top[j], bottom[j + _ONE]
+            top[j] = cosine * upper + sine * lower
+            bottom[j] = cosine * lower - sine * upper
         for k in range(2):
-            upper, lower = half[k, i], half[k, i + 1]
+            upper, lower = half[k, i], half[k, i + _ONE]
             half[k, i] = cosine * upper + sine * lower
-            half[k, i + 1] = cosine * lower - sine * upper
+            half[k, i + _ONE] = cosine * lower - sine * upper
+
+
+@njit(cache=True, nogil=True)
+def _leave(factor: Matrix, members: IndexArray, size: int, position: int) -> None:
+    """Remove the member at a position from factor and list."""
+    remove_row(factor, size, position, np.zeros((2, size)))
+    for k in range(position, size - 1):
+        members[k] = members[k + 1]
+
+
+@njit(cache=True, nogil=True)
+def _position(members: IndexArray, size: int, site: int) -> int:
+    for position in range(size):
+        if members[position] == site:
+            return position
+    return -1
 
 
 class MarginFactor:
@@ -224,14 +261,16 @@ class MarginFactor:
     def leave(self, position: int) -> int:
         """Remove the member at a position; return its site."""
         site = int(self._members[position])
-        remove_row(self._factor, self.size, position, np.zeros((2, self.size)))
-        self._members[position : self.size - 1] = self._members[position + 1 : self.size]
+        _leave(self._factor, self._members, self.size, position)
         self.size -= 1
         return site
 
     def position(self, site: int) -> int:
         """Position of a member."""
-        return int(np.flatnonzero(self.members == site)[0])
+        position = int(_position(self._members, self.size, site))
+        if position < 0:
+            raise SolveError(f"site {site} is not on the margin")
+        return position
 
     def renumber(self, new_number: IndexArray) -> None:
         """Apply a renumbering of sites."""

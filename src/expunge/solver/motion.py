@@ -19,7 +19,7 @@ from numba import njit
 
 from expunge.solver.gram import add_weighted_rows
 from expunge.solver.margin import append_row, forward, pivot_floor, remove_row, solve_halfway
-from expunge.solver.state import BOUND, MARGIN, RESERVE, State
+from expunge.solver.state import BOUND, DRIVEN, MARGIN, RESERVE, State
 from expunge.tolerances import SLACK_TOLERANCE
 from expunge.types import IndexArray, Matrix, StatusArray, Vector
 
@@ -41,7 +41,7 @@ _EPS = float(np.finfo(np.float64).eps)
 # Keys closer than this to their event are at it; slacks are of order one, coefficients relative to their cap.
 TIE = 8.0 * _EPS
 
-_RESERVE, _MARGIN, _BOUND = RESERVE, MARGIN, BOUND
+_RESERVE, _MARGIN, _BOUND, _DRIVEN = RESERVE, MARGIN, BOUND, DRIVEN
 
 
 @njit(cache=True, nogil=True)
@@ -67,14 +67,32 @@ def _halves(
     size: int,
     driven: IndexArray,
     driven_rates: Vector,
-) -> Matrix:
-    """(U⁻ᵀr, U⁻ᵀ1) for r = −K_SD α̇_D. Kept up to date through events, they spare half of each solve."""
-    half = np.ones((2, factor.shape[0]))
+    half: Matrix,
+) -> None:
+    """Half ← (U⁻ᵀr, U⁻ᵀ1) for r = −K_SD α̇_D. Kept up to date through events, they spare half of each solve."""
     for i in range(size):
         half[0, i] = _pull(rows, row_of, driven, driven_rates, members[i])
+        half[1, i] = 1.0
     forward(factor, size, half[0])
     forward(factor, size, half[1])
-    return half
+
+
+@njit(cache=True, nogil=True)
+def _take_over(
+    factor: Matrix, members: IndexArray, size: int, status: StatusArray, driven: IndexArray, half: Matrix
+) -> int:
+    """Make the sites driven, and no members any more; return the margin's size."""
+    for site in driven:
+        if status[site] == _MARGIN:
+            position = 0
+            while members[position] != site:
+                position += 1
+            remove_row(factor, size, position, half)
+            for k in range(position, size - 1):
+                members[k] = members[k + 1]
+            size -= 1
+        status[site] = _DRIVEN
+    return size
 
 
 @njit(cache=True, nogil=True)
@@ -191,8 +209,16 @@ def _follow(
     slack_tolerance: float,
     half: Matrix,
     entering: int,
+    begin: bool,
 ) -> tuple[int, int, int, float, float, int]:
-    """Run through ordinary events; (why it stopped, site, margin size, remaining, offset's move, pivots)."""
+    """Run through ordinary events; (why it stopped, site, margin size, remaining, offset's move, pivots).
+
+    `half` and `entering` carry over from a call that stopped for want of a kernel row; otherwise `begin`.
+    """
+    if begin:
+        half[:, :size] = 0.0
+        size = _take_over(factor, members, size, status, driven, half)
+        _halves(rows, row_of, factor, members, size, driven, driven_rates, half)
     member_rates = np.empty(members.size)
     rates = np.empty(sites)
     moved, pivots = 0.0, 0
@@ -263,15 +289,16 @@ def _follow(
 def follow(
     state: State, driven: IndexArray, rates: Vector, remaining: float, rounding: float, until_free: bool
 ) -> tuple[int, int, float]:
-    """Move until the end or until something out of the ordinary: (why, site, what remains of the way).
+    """Drive sites until the end or until something out of the ordinary: (why, site, what remains of the way).
 
     TIED: several keys are at their event and some would violate at once. STRANDED: the margin is empty.
     DEPENDENT: the site is at zero slack and wants in, but adds nothing to the span of the margin.
     """
     margin, gram = state.margin, state.gram
     margin.reserve(margin.size + 8)
-    half = _halves(gram.rows, gram.row_of, margin.factor, margin.buffer, margin.size, driven, rates)
+    half = np.empty((2, margin.factor.shape[0]))
     entering = -1
+    begin = True
     while True:
         why, site, margin.size, remaining, moved, pivots = _follow(
             gram.rows,
@@ -292,20 +319,22 @@ def follow(
             SLACK_TOLERANCE,
             half,
             entering,
+            begin,
         )
         state.offset += moved
         state.pivots += pivots
         if why != ROWLESS:
             return why, site, remaining
         gram.require_one(site)
-        entering = site
+        entering, begin = site, False
 
 
 def move(state: State, driven: IndexArray, driven_rates: Vector) -> Motion:
     """Direction of the margin, offset and slacks. On entry the margin is not empty and driven sites have rows."""
     margin, gram = state.margin, state.gram
     members = margin.members
-    half = _halves(gram.rows, gram.row_of, margin.factor, members, members.size, driven, driven_rates)
+    half = np.empty((2, members.size))
+    _halves(gram.rows, gram.row_of, margin.factor, members, members.size, driven, driven_rates, half)
     member_rates = np.empty(members.size)
     rates = np.empty(state.sites)
     offset_rate, member_floor, slack_floor = _direction(

@@ -12,7 +12,7 @@ import numpy as np
 from expunge.errors import SolveError
 from expunge.solver.motion import ARRIVED, DEPENDENT, Motion, apply_motion, follow, move, tied_members
 from expunge.solver.pivot import enter, leave, next_free, saturate, saturated, shift_offset, tidy
-from expunge.solver.state import ABSENT, BOUND, DRIVEN, MARGIN, RESERVE, State
+from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
 from expunge.types import IndexArray, Vector
 
 __all__ = ["admit", "drive", "remove"]
@@ -31,12 +31,9 @@ def drive(state: State, driven: IndexArray, targets: Vector, *, until_free: bool
     On exit driven sites are still DRIVEN, at their targets or freed; all others satisfy KKT to rounding.
     """
     for site in driven.tolist():
-        if state.status[site] == MARGIN:
-            state.margin.leave(state.margin.position(site))
-        state.status[site] = DRIVEN
-    state.gram.require(driven)
+        state.gram.require_one(site)
     rates = targets - state.alpha[driven]
-    rounding = ROUNDING / float(np.abs(rates).sum())
+    rounding = ROUNDING / sum(abs(rate) for rate in rates.tolist())
     remaining = 1.0
     budget = 200 + 20 * state.sites
     while True:
@@ -217,5 +214,6 @@ def remove(state: State, losses: dict[int, int]) -> None:
         return
     driven = np.array(over)
     drive(state, driven, state.ceiling[driven])
-    state.status[driven] = np.where(state.multiplicity[driven] == 0, ABSENT, BOUND)
+    for site in over:
+        state.status[site] = BOUND if state.multiplicity[site] else ABSENT
     tidy(state)

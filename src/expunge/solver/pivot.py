@@ -8,6 +8,8 @@ the two, always judging by slacks recomputed from the kernel rows.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -36,9 +38,17 @@ _EPS = float(np.finfo(np.float64).eps)
 MASS_ROUNDING = 4.0 * _EPS
 
 
+@njit(cache=True, nogil=True)
+def _total(vector: Vector, count: int) -> float:
+    total = 0.0
+    for i in range(count):
+        total += vector[i]
+    return total
+
+
 def saturated(state: State) -> bool:
     """Whether nC = 1: the box and the mass leave a single point."""
-    return float(state.ceiling[: state.sites].sum()) <= 1.0 + FEASIBILITY_SLIP
+    return float(_total(state.ceiling, state.sites)) <= 1.0 + FEASIBILITY_SLIP
 
 
 def saturate(state: State) -> None:
@@ -217,7 +227,7 @@ def _place_offset(state: State) -> None:
 
 def refinement_floor(state: State) -> float:
     """Margin slacks below this are the rounding of their own sums, and another solve would leave the same."""
-    return max(REFINED, 0.25 * _EPS * float(np.sqrt(state.gram.count)))
+    return max(REFINED, 0.25 * _EPS * math.sqrt(state.gram.count))
 
 
 def finish(state: State, *, budget: int | None = None) -> None:

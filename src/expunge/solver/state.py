@@ -21,7 +21,7 @@ from expunge.solver.gram import GramRows
 from expunge.solver.margin import MarginFactor
 from expunge.types import IndexArray, StatusArray, Vector
 
-__all__ = ["ABSENT", "BOUND", "DRIVEN", "MARGIN", "RESERVE", "State"]
+__all__ = ["ABSENT", "BOUND", "DRIVEN", "MARGIN", "RESERVE", "State", "share"]
 
 RESERVE: Final = 0
 MARGIN: Final = 1
@@ -31,13 +31,9 @@ ABSENT: Final = 4
 
 
 @njit(cache=True, nogil=True)
-def equal_shares(alpha: Vector, ceiling: Vector, multiplicity: IndexArray, sites: int, cap: float) -> Vector:
-    """α / multiplicity, without the rounding of (m·C)/m at the bound."""
-    shares = np.zeros(sites)
-    for site in range(sites):
-        if multiplicity[site] > 0:
-            shares[site] = cap if alpha[site] == ceiling[site] else alpha[site] / multiplicity[site]
-    return shares
+def share(alpha: Vector, ceiling: Vector, multiplicity: IndexArray, cap: float, site: int) -> float:
+    """Coefficient of one entry at a site: α / multiplicity, without the rounding of (m·C)/m at the bound."""
+    return cap if alpha[site] == ceiling[site] else alpha[site] / multiplicity[site]
 
 
 @dataclass(eq=False)
@@ -147,10 +143,6 @@ class State:
     def present(self) -> IndexArray:
         """Sites that hold entries, ascending."""
         return np.flatnonzero(self.multiplicity[: self.sites] > 0)
-
-    def shares(self) -> Vector:
-        """Coefficient of one entry at each site: an equal part of the site's, exactly C at the bound."""
-        return equal_shares(self.alpha, self.ceiling, self.multiplicity, self.sites, self.cap)
 
     def mass_error(self) -> float:
         """1 − Σα, correctly rounded."""

@@ -10,7 +10,7 @@ from expunge.attest import Clock, utc_now
 from expunge.errors import InputError
 from expunge.store.backup import Restored
 from expunge.store.database import Vacuumed
-from expunge.store.errors import Busy, Conflict
+from expunge.store.errors import Busy, Conflict, Stale
 from expunge.store.events import EVENT_TYPE, Event, parse_event, subject_commitment
 from expunge.store.holds import Hold
 from expunge.store.identity import KeySource
@@ -33,6 +33,7 @@ __all__ = [
     "Preview",
     "Restored",
     "SignedReceipt",
+    "Stale",
     "Store",
     "StoredMemory",
     "SubjectErasure",

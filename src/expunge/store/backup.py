@@ -355,7 +355,6 @@ class _Restoration:
                 edit=after.edit,
                 clock=self._identity.clock,
                 initial_size=memory.initial_size,
-                action="deletion",
                 forgotten=image.numbering.forgotten,
             )
             statements.append((statement, receipt.outcome, after.edit))

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Executable
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from expunge.errors import ExpungeError, StoreError
+from expunge.errors import ExpungeError, StoreError, VerificationError
 from expunge.store.errors import Busy
 
 __all__ = ["Database", "Vacuumed", "each", "translated"]
@@ -109,10 +109,13 @@ def translated() -> Iterator[None]:
         raise translation(problem) from problem
 
 
-def translation(problem: SQLAlchemyError) -> StoreError:
+def translation(problem: SQLAlchemyError) -> ExpungeError:
     """The same failure in our words; `orig` has no parameters in it."""
     if isinstance(problem, DBAPIError):
         text = str(problem.orig).strip()
+        if text.startswith("Could not decode to UTF-8 column"):
+            # The driver quotes what it could not decode.
+            return VerificationError("the database holds bytes where text should be: it was altered")
         state = getattr(problem.orig, "sqlstate", None)
         code = getattr(problem.orig, "sqlite_errorname", None) or ""
         if code.startswith("SQLITE_BUSY") or state in ("55P03", "40P01", "40001"):

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from expunge.entries import check_id, check_subject
-from expunge.errors import InputError
+from expunge.errors import InputError, VerificationError
 from expunge.store.schema import holds, memories, secrets
 from expunge.store.seal import unseal
 from expunge.view import View
@@ -55,8 +55,11 @@ def holds_of(connection: Connection, memory: int | None = None) -> list[Hold]:
         wanted = wanted.where(holds.c.memory == memory)
     found = []
     for row in connection.execute(wanted):
-        terms = json.loads(unseal(bytes(row.secret), "hold", bytes(row.terms)))
-        found.append(Hold(row.number, row.name, terms["id"], terms["subject"], terms["reason"]))
+        try:
+            terms = check_terms(**json.loads(unseal(row.secret, "hold", row.terms)))
+        except (ValueError, TypeError, RecursionError):
+            raise VerificationError(f"the terms of hold {row.number} are not those of a hold: it was altered") from None
+        found.append(Hold(row.number, row.name, terms["id"], terms["subject"], terms["reason"] or ""))
     return found
 
 

@@ -24,6 +24,7 @@ from expunge.savefile import rebuild
 from expunge.solver.state import BOUND
 from expunge.store.schema import anchors, entries, memories, pruned, secrets, states
 from expunge.store.seal import Content, open_content, unseal
+from expunge.tolerances import ACCEPTANCE
 from expunge.types import AnyArray, IndexArray, Matrix, Vector
 from expunge.view import View
 from expunge.warranty import Anchor, Record
@@ -31,6 +32,12 @@ from expunge.warranty import Anchor, Record
 __all__ = ["Facts", "Image", "Numbering", "load_image", "pack_anchor", "pack_record", "pack_state"]
 
 _LENGTHS = struct.Struct("<QQQQ")
+
+# What taking a record apart can raise when somebody else than this module has sealed it.
+_MALFORMED = (
+    *(KeyError, IndexError, TypeError, ValueError, AttributeError),
+    *(OverflowError, MemoryError, RecursionError, struct.error),
+)
 
 
 @dataclass(frozen=True)
@@ -139,7 +146,7 @@ def load_image(connection: Connection, number: int) -> Image:
         if isinstance(problem, VerificationError):
             raise
         raise _inconsistent(row.name, problem) from None
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as problem:
+    except _MALFORMED as problem:
         raise _inconsistent(row.name, problem) from None
     view = image.memory._view
     if view.digest != bytes(row.digest).hex():
@@ -278,6 +285,9 @@ def _anchors(
         # Entries of one site have one value; entries added since have none.
         known = site[: table.shape[1]]
         alpha[place, known], similarity[place, known] = table
+        # What was active then is here, or counted as gone; together it weighs one.
+        if not abs(alpha[place].sum() + float.fromhex(head["gone"]) - 1.0) <= ACCEPTANCE:
+            raise VerificationError("the weights that a warranty was issued against do not add up to one")
     numbers = {number: row.secret for number, row in stored.items()}
     return {"anchor_alpha": alpha, "anchor_similarity": similarity}, numbers
 

@@ -18,13 +18,28 @@ from expunge.store.database import Database
 from expunge.store.events import EVENT_TYPE, parse_event
 from expunge.store.holds import holds_of
 from expunge.store.identity import Identity
-from expunge.store.image import load_image
+from expunge.store.image import Image, load_image
 from expunge.store.log import STRIDE, Leaf, frontier_of, leaves_from, node_reader
-from expunge.store.schema import anchors, checkpoints, entries, holds, memories, nodes, pruned, secrets, states
-from expunge.store.seal import SECRET_BYTES
+from expunge.store.schema import (
+    anchors,
+    checkpoints,
+    entries,
+    holds,
+    ledger,
+    memories,
+    metadata,
+    nodes,
+    pruned,
+    secrets,
+    states,
+    store,
+)
+from expunge.store.seal import SECRET_BYTES, subject_tag
 from expunge.verify.log import verify_log
 
 __all__ = ["Verified", "verify_store"]
+
+_ROWS = 500
 
 
 @dataclass(frozen=True)
@@ -42,6 +57,8 @@ def verify_store(database: Database, identity: Identity) -> Verified:
     if faults := database.faults():
         raise VerificationError(f"the database is damaged: {faults[0]}")
     with database.reading() as connection:
+        _verify_kinds(connection)
+        _verify_identity(connection, identity)
         leaves = list(leaves_from(connection))
         _verify_tree(connection, leaves)
         head = identity.sign_head(frontier_of(connection)).to_bytes()
@@ -54,11 +71,32 @@ def verify_store(database: Database, identity: Identity) -> Verified:
         stored = {row.uuid for row in rows}
         if missing := sorted(last.keys() - dropped - stored):
             raise VerificationError(f"the ledger speaks of memory {missing[0]}, which is not in the store")
-        count = sum(_verify_memory(connection, row, last, dropped) for row in rows)
+        count = sum(_verify_memory(connection, row, last, dropped, identity.secret) for row in rows)
         _verify_secrets(connection)
         if {hold.number for hold in holds_of(connection)} != held:
             raise VerificationError("the holds in the store are not those that its ledger tells of")
     return Verified(len(rows), count, len(leaves), heads)
+
+
+def _verify_kinds(connection: Connection) -> None:
+    """Every value is of its column's kind: reading it is the test."""
+    for table in metadata.sorted_tables:
+        with connection.execute(select(table).execution_options(yield_per=_ROWS)) as found:
+            for _ in found.partitions():
+                pass
+
+
+def _verify_identity(connection: Connection, identity: Identity) -> None:
+    """The store is the one that was opened, and gives no number twice."""
+    rows = connection.execute(select(store)).all()
+    known = (1, identity.uuid, identity.origin, identity.signing_key.public.raw, identity.secret)
+    if [tuple(row) for row in rows] != [known]:
+        raise VerificationError("the store is no longer the one that was opened: its identity was altered")
+    heads = connection.execute(select(ledger.c.number, ledger.c.next_number)).all()
+    given = [select(func.coalesce(func.max(table.c.number), 0)) for table in (memories, secrets)]
+    largest = max(connection.execute(wanted).scalar_one() for wanted in given)
+    if [row.number for row in heads] != [1] or heads[0].next_number <= largest:
+        raise VerificationError("the ledger would give a number again that is taken: its head was altered")
 
 
 def _verify_tree(connection: Connection, leaves: list[Leaf]) -> None:
@@ -121,11 +159,17 @@ def _verify_columns(leaves: list[Leaf]) -> tuple[dict[str, Predicate], set[str],
     )
 
 
-def _verify_memory(connection: Connection, row: Any, last: dict[str, Predicate], dropped: set[str]) -> int:
+def _verify_memory(
+    connection: Connection, row: Any, last: dict[str, Predicate], dropped: set[str], secret: bytes
+) -> int:
     if row.uuid not in last or row.uuid in dropped:
         raise VerificationError(f"the ledger knows no memory {row.name!r}")
-    memory, told = load_image(connection, row.number).memory, last[row.uuid]
-    view = memory._view
+    image, told = load_image(connection, row.number), last[row.uuid]
+    memory, view = image.memory, image.memory._view
+    size = connection.execute(select(states.c.size).where(states.c.memory == row.number)).scalar_one()
+    if size != view.size:
+        raise VerificationError(f"{row.name!r} is listed with {size} entries, and has {view.size}")
+    _verify_tags(connection, row, image, secret)
     if (view.digest, view.edit) != (told.state_after, told.edit):
         raise VerificationError(f"{row.name!r} is at edit {view.edit}; its last receipt is about edit {told.edit}")
     if (view.size, len(view.warranties.records)) != (told.after.live, told.after.pruned):
@@ -134,6 +178,22 @@ def _verify_memory(connection: Connection, row: Any, last: dict[str, Predicate],
     if not check.passed:
         raise VerificationError(f"{row.name!r} fails the check: residual {check.worst:.3g}")
     return view.size
+
+
+def _verify_tags(connection: Connection, row: Any, image: Image, secret: bytes) -> None:
+    """Every entry and record is found by its own subject, so that no erasure passes it by."""
+    view, numbering = image.memory._view, image.numbering
+    archive, records = view.warranties.archive, view.warranties.records
+    subjects = dict(zip(numbering.numbers.tolist(), view.subjects, strict=True))
+    subjects |= {number: archive[name].subject for name, number in numbering.archived.items()}
+    told = {
+        entries: subjects,
+        pruned: {number: records[name].subject for name, number in numbering.pruned.items()},
+    }
+    for table, owners in told.items():
+        for found in connection.execute(select(table.c.number, table.c.tag).where(table.c.memory == row.number)):
+            if found.tag != subject_tag(secret, owners.get(found.number)):
+                raise VerificationError(f"an entry of {row.name!r} is filed under another subject than its own")
 
 
 def _verify_secrets(connection: Connection) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from expunge.check import StateCheck
 from expunge.errors import AdmissionRefused, DeletionRefused, Refused
-from expunge.receipt import Attempt, Receipt
+from expunge.receipt import Attempt, Grounds, Receipt
 
 __all__ = ["SignedReceipt", "read_receipt", "read_refusal", "write_receipt", "write_refusal"]
 
@@ -40,7 +40,8 @@ def write_receipt(receipt: SignedReceipt) -> dict[str, Any]:
         {"path": tried.path, "check": _check(tried.check), "seconds": tried.seconds, "error": tried.error}
         for tried in receipt.attempts
     ]
-    return plain | {"check": _check(receipt.check), "attempts": attempts}
+    refusal = None if receipt.refusal is None else vars(receipt.refusal)
+    return plain | {"check": _check(receipt.check), "attempts": attempts, "refusal": refusal}
 
 
 def read_receipt(document: dict[str, Any], envelope: bytes) -> SignedReceipt:
@@ -53,6 +54,7 @@ def read_receipt(document: dict[str, Any], envelope: bytes) -> SignedReceipt:
             "does_not_cover": tuple(document["does_not_cover"]),
             "check": StateCheck(**document["check"]),
             "attempts": attempts,
+            "refusal": None if document["refusal"] is None else Grounds(**document["refusal"]),
         },
         envelope=envelope,
     )

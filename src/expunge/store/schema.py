@@ -1,23 +1,18 @@
 """The tables of a store. `migrations/` creates them; a test holds the two together.
 
 Format: ``docs/formats/store.md``. Whatever tells of an entry is sealed (:mod:`expunge.store.seal`); what is not
-sealed is structure. A number (of an entry, a pruned record, a hold) also names its row of ``secrets``; numbers are
-never given twice and grow, so entries in order of number are in row order.
+sealed is structure. A value of another kind than its column's is found out on reading (:mod:`expunge.store.cell`). A
+number (of an entry, a pruned record, a hold) also names its row of ``secrets``; numbers are never given twice and grow,
+so entries in order of number are in row order.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Table,
-    Text,
-)
+from typing import Any
+
+from sqlalchemy import Column, ForeignKey, Index, MetaData, Table
+
+from expunge.store.cell import Bytes, Number, SmallNumber, Words
 
 __all__ = [
     "HEAD",
@@ -26,6 +21,7 @@ __all__ = [
     "checkpoints",
     "entries",
     "holds",
+    "jobs",
     "leaves",
     "ledger",
     "memories",
@@ -36,67 +32,72 @@ __all__ = [
     "secrets",
     "states",
     "store",
+    "tokens",
 ]
 
 # The newest revision in `migrations/versions`; revisions sort as text.
-HEAD = "0001"
+HEAD = "0002"
 VERSION_TABLE = "expunge_schema"
 
 metadata = MetaData()
 
-# SQLite keeps a row number of its own unless the key is called INTEGER.
-_Number = BigInteger().with_variant(Integer, "sqlite")
 
-
-def _memory() -> Column[int]:
-    return Column("memory", _Number, ForeignKey("expunge_memories.number"), nullable=False)
+def _memory(table: str) -> Column[Any]:
+    place = Number(f"{table}.memory", key=True)
+    return Column("memory", place, ForeignKey("expunge_memories.number"), nullable=False)
 
 
 store = Table(
     "expunge_store",
     metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("uuid", Text, nullable=False),
-    Column("origin", Text, nullable=False),
-    Column("public_key", LargeBinary, nullable=False),
-    Column("secret", LargeBinary, nullable=False),
+    Column("number", SmallNumber("store.number"), primary_key=True, autoincrement=False),
+    Column("uuid", Words("store.uuid"), nullable=False),
+    Column("origin", Words("store.origin"), nullable=False),
+    Column("public_key", Bytes("store.public_key"), nullable=False),
+    Column("secret", Bytes("store.secret"), nullable=False),
 )
 
 memories = Table(
     "expunge_memories",
     metadata,
-    Column("number", _Number, primary_key=True, autoincrement=False),
-    Column("uuid", Text, nullable=False, unique=True),
-    Column("name", Text, nullable=False, unique=True),
+    Column("number", Number("memories.number", key=True), primary_key=True, autoincrement=False),
+    Column("uuid", Words("memories.uuid"), nullable=False, unique=True),
+    Column("name", Words("memories.name"), nullable=False, unique=True),
 )
 
 # What a reader asks for on every call stands first, the large column last.
 states = Table(
     "expunge_states",
     metadata,
-    Column("memory", _Number, ForeignKey("expunge_memories.number"), primary_key=True, autoincrement=False),
-    Column("edit", BigInteger, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
-    Column("size", BigInteger, nullable=False),
-    Column("secret", BigInteger, nullable=False),
-    Column("state", LargeBinary, nullable=False),
+    Column(
+        "memory",
+        Number("states.memory", key=True),
+        ForeignKey("expunge_memories.number"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    Column("edit", Number("states.edit"), nullable=False),
+    Column("digest", Bytes("states.digest"), nullable=False),
+    Column("size", Number("states.size"), nullable=False),
+    Column("secret", Number("states.secret"), nullable=False),
+    Column("state", Bytes("states.state"), nullable=False),
 )
 
 secrets = Table(
     "expunge_secrets",
     metadata,
-    Column("number", _Number, primary_key=True, autoincrement=False),
-    Column("secret", LargeBinary, nullable=False),
+    Column("number", Number("secrets.number", key=True), primary_key=True, autoincrement=False),
+    Column("secret", Bytes("secrets.secret"), nullable=False),
 )
 
 entries = Table(
     "expunge_entries",
     metadata,
-    Column("number", _Number, primary_key=True, autoincrement=False),
-    _memory(),
-    Column("site", BigInteger, nullable=False),
-    Column("tag", LargeBinary),
-    Column("content", LargeBinary, nullable=False),
+    Column("number", Number("entries.number", key=True), primary_key=True, autoincrement=False),
+    _memory("entries"),
+    Column("site", Number("entries.site"), nullable=False),
+    Column("tag", Bytes("entries.tag", optional=True)),
+    Column("content", Bytes("entries.content"), nullable=False),
     Index("expunge_entries_memory", "memory", "number"),
     Index("expunge_entries_tag", "tag"),
 )
@@ -104,11 +105,11 @@ entries = Table(
 pruned = Table(
     "expunge_pruned",
     metadata,
-    Column("number", _Number, primary_key=True, autoincrement=False),
-    _memory(),
-    Column("entry", BigInteger),
-    Column("tag", LargeBinary),
-    Column("record", LargeBinary, nullable=False),
+    Column("number", Number("pruned.number", key=True), primary_key=True, autoincrement=False),
+    _memory("pruned"),
+    Column("entry", Number("pruned.entry", optional=True)),
+    Column("tag", Bytes("pruned.tag", optional=True)),
+    Column("record", Bytes("pruned.record"), nullable=False),
     Index("expunge_pruned_memory", "memory", "number"),
     Index("expunge_pruned_tag", "tag"),
 )
@@ -116,58 +117,92 @@ pruned = Table(
 anchors = Table(
     "expunge_anchors",
     metadata,
-    Column("memory", _Number, ForeignKey("expunge_memories.number"), primary_key=True, autoincrement=False),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("secret", BigInteger, nullable=False),
-    Column("weights", LargeBinary, nullable=False),
+    Column(
+        "memory",
+        Number("anchors.memory", key=True),
+        ForeignKey("expunge_memories.number"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    Column("number", Number("anchors.number"), primary_key=True, autoincrement=False),
+    Column("secret", Number("anchors.secret"), nullable=False),
+    Column("weights", Bytes("anchors.weights"), nullable=False),
 )
 
 holds = Table(
     "expunge_holds",
     metadata,
-    Column("number", _Number, primary_key=True, autoincrement=False),
-    _memory(),
-    Column("terms", LargeBinary, nullable=False),
+    Column("number", Number("holds.number", key=True), primary_key=True, autoincrement=False),
+    _memory("holds"),
+    Column("terms", Bytes("holds.terms"), nullable=False),
     Index("expunge_holds_memory", "memory"),
 )
 
 requests = Table(
     "expunge_requests",
     metadata,
-    Column("token", LargeBinary, primary_key=True),
-    Column("answer", LargeBinary, nullable=False),
+    Column("token", Bytes("requests.token"), primary_key=True),
+    Column("answer", Bytes("requests.answer"), nullable=False),
 )
 
 ledger = Table(
     "expunge_ledger",
     metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("frontier", LargeBinary, nullable=False),
-    Column("next_number", BigInteger, nullable=False),
+    Column("number", SmallNumber("ledger.number"), primary_key=True, autoincrement=False),
+    Column("frontier", Bytes("ledger.frontier"), nullable=False),
+    Column("next_number", Number("ledger.next_number"), nullable=False),
 )
 
 leaves = Table(
     "expunge_leaves",
     metadata,
-    Column("number", _Number, primary_key=True, autoincrement=False),
-    Column("memory", Text),
-    Column("edit", BigInteger),
-    Column("kind", Text, nullable=False),
-    Column("envelope", LargeBinary, nullable=False),
+    Column("number", Number("leaves.number", key=True), primary_key=True, autoincrement=False),
+    Column("memory", Words("leaves.memory", optional=True)),
+    Column("edit", Number("leaves.edit", optional=True)),
+    Column("kind", Words("leaves.kind"), nullable=False),
+    Column("envelope", Bytes("leaves.envelope"), nullable=False),
     Index("expunge_leaves_memory", "memory", "number"),
 )
 
 nodes = Table(
     "expunge_nodes",
     metadata,
-    Column("level", Integer, primary_key=True, autoincrement=False),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("hash", LargeBinary, nullable=False),
+    Column("level", SmallNumber("nodes.level"), primary_key=True, autoincrement=False),
+    Column("number", Number("nodes.number"), primary_key=True, autoincrement=False),
+    Column("hash", Bytes("nodes.hash"), nullable=False),
 )
 
 checkpoints = Table(
     "expunge_checkpoints",
     metadata,
-    Column("size", _Number, primary_key=True, autoincrement=False),
-    Column("note", LargeBinary, nullable=False),
+    Column("size", Number("checkpoints.size", key=True), primary_key=True, autoincrement=False),
+    Column("note", Bytes("checkpoints.note"), nullable=False),
+)
+
+# Of the service: who may ask, and what it is working on.
+tokens = Table(
+    "expunge_tokens",
+    metadata,
+    Column("name", Words("tokens.name"), primary_key=True),
+    Column("hash", Bytes("tokens.hash"), nullable=False),
+    Column("scopes", Words("tokens.scopes"), nullable=False),
+    Column("memory", Words("tokens.memory", optional=True)),
+    Column("note", Words("tokens.note"), nullable=False),
+    Column("created", Number("tokens.created"), nullable=False),
+    Column("expires", Number("tokens.expires", optional=True)),
+    Column("revoked", Number("tokens.revoked", optional=True)),
+)
+
+jobs = Table(
+    "expunge_jobs",
+    metadata,
+    Column("token", Bytes("jobs.token"), primary_key=True),
+    Column("kind", Words("jobs.kind"), nullable=False),
+    Column("state", Words("jobs.state"), nullable=False),
+    Column("done", Number("jobs.done"), nullable=False),
+    Column("total", Number("jobs.total"), nullable=False),
+    Column("worker", Words("jobs.worker"), nullable=False),
+    Column("created", Number("jobs.created"), nullable=False),
+    Column("beat", Number("jobs.beat"), nullable=False),
+    Column("content", Bytes("jobs.content"), nullable=False),
 )

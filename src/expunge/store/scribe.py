@@ -9,8 +9,7 @@ from sqlalchemy import Connection
 
 from expunge.attest import attest, attest_expiry, commitment_of
 from expunge.errors import DeletionRefused, ExpungeError, Refused
-from expunge.ledger.predicate import Action, Refusal
-from expunge.receipt import Receipt
+from expunge.receipt import Action, Grounds, Receipt
 from expunge.store.database import Database
 from expunge.store.holds import Hold, hold_reason, holds_of, matching
 from expunge.store.identity import Identity
@@ -77,14 +76,16 @@ class Scribe:
             held = matching(holds_of(self._connection, self._place.number), before, erased)
             if held:
                 raise Held(held)
-        self._write(before, after, receipt, None)
+        self._write(before, after, receipt)
         if receipt.outcome != "refused":
             self.commit(None)
 
     def refuse(self, held: dict[str, Hold], started: float) -> Refused:
         """Write the refusal of an erasure that a hold forbids; return what to raise."""
         view = self._image.memory._view
+        grounds = Grounds("legal_hold", float(len(held)), 0.0)
         receipt = Receipt(
+            action=self._action,
             outcome="refused",
             applied=(),
             check=view.check,
@@ -93,12 +94,14 @@ class Scribe:
             state_before=view.digest,
             state_after=view.digest,
             seconds=time.perf_counter() - started,
+            refusal=grounds,
             details={"held": sorted(held)},
         )
         self._image.memory.outcomes["refused"] += 1
-        count = float(len(held))
-        problem = DeletionRefused(hold_reason(held), receipt=receipt, measured=count, allowed=0.0)
-        self._write(view, view, receipt, Refusal("legal_hold", count, 0.0))
+        problem = DeletionRefused(
+            hold_reason(held), receipt=receipt, measured=grounds.measured, allowed=grounds.allowed
+        )
+        self._write(view, view, receipt)
         self.commit(problem)
         return problem
 
@@ -128,7 +131,7 @@ class Scribe:
             self._place.database.settle(self._connection)
             reach("settled")
 
-    def _write(self, before: View, after: View, receipt: Receipt, refusal: Refusal | None) -> None:
+    def _write(self, before: View, after: View, receipt: Receipt) -> None:
         place, identity, numbering = self._place, self._place.identity, self._image.numbering
         facts = Facts.of(self._image.memory)
         if receipt.outcome == "rebuilt":
@@ -146,8 +149,6 @@ class Scribe:
             edit=after.edit,
             clock=identity.clock,
             initial_size=facts.initial_size,
-            action=self._action,
-            refusal=refusal,
             forgotten=forgotten,
         )
         envelope = identity.sign(statement)

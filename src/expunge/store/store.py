@@ -12,7 +12,7 @@ import json
 import re
 import threading
 import uuid as uuids
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,7 +48,7 @@ from expunge.store.receipts import SignedReceipt, read_receipt, write_receipt
 from expunge.store.requests import Request
 from expunge.store.schema import checkpoints, entries, memories, pruned
 from expunge.store.seal import subject_tag
-from expunge.store.stored import StoredMemory
+from expunge.store.stored import StoredMemory, check_expected
 
 __all__ = ["Erased", "Store", "SubjectErasure"]
 
@@ -199,8 +199,12 @@ class Store:
         stored.adopt(Image(memory, numbering))
         return stored
 
-    def drop(self, name: str, *, idempotency_key: str | None = None) -> Leaf:
-        """Take a memory away with all its content. Raises DeletionRefused while it has a hold."""
+    def drop(self, name: str, *, expected: str | None = None, idempotency_key: str | None = None) -> Leaf:
+        """Take a memory away with all its content. Raises DeletionRefused while it has a hold.
+
+        ``expected`` is the digest of the state that the caller has seen; if it is no longer the stored one, Stale is
+        raised and the memory stays.
+        """
         request = Request.of(self.uuid, idempotency_key, verb="drop", name=_check_name(name))
         if request is not None:
             with self._reading() as connection:
@@ -212,6 +216,7 @@ class Store:
             answer = None if request is None else request.answered(connection)
             if answer is not None:
                 return leaf_at(connection, answer["leaf"])
+            check_expected(expected, image.memory)
             if holds := holds_of(connection, stored.number):
                 raise stored.refusal(connection, image, {hold.id or hold.subject or "": hold for hold in holds})
             head = Head(connection)
@@ -242,7 +247,12 @@ class Store:
 
     @overload
     def erase_subject(
-        self, subject: str, *, dry_run: Literal[False] = False, idempotency_key: str | None = None
+        self,
+        subject: str,
+        *,
+        dry_run: Literal[False] = False,
+        idempotency_key: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> SubjectErasure: ...
 
     @overload
@@ -256,14 +266,20 @@ class Store:
     ) -> SubjectErasure | dict[str, Preview]: ...
 
     def erase_subject(
-        self, subject: str, *, dry_run: bool = False, idempotency_key: str | None = None
+        self,
+        subject: str,
+        *,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> SubjectErasure | dict[str, Preview]:
         """Delete everything of a data subject, in every memory, with one summary in the ledger.
 
         Each memory is one transaction with its own receipt: all of the subject's entries in it go, or, where that is
         refused, none. The summary says which. Raises InputError when no memory has an entry of the subject. If the
         process dies on the way, repeat the call under the same idempotency key: what was done is not done again, the
-        rest is, and the summary covers both.
+        rest is, and the summary covers both. `progress` is told how many memories are done, and of how many, before
+        each and at the end; what it raises ends the erasure there, to be taken up again in the same way.
         """
         owner = check_subject(subject)
         if owner is None:
@@ -277,7 +293,12 @@ class Store:
                 if answer is not None:
                     return self._erasure(connection, answer)
         names = self._memories_of(owner, also=request)
-        parts = [self._erase_in(name, owner, request) for name in names]
+        told = progress or (lambda done, total: None)
+        parts = []
+        for done, name in enumerate(names):
+            told(done, len(names))
+            parts.append(self._erase_in(name, owner, request))
+        told(len(names), len(names))
         return self._summarise(owner, [part for part in parts if part is not None], request)
 
     def hold(

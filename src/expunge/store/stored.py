@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +23,11 @@ from expunge.attest import commitment_of
 from expunge.check import StateCheck
 from expunge.entries import check_subject, encode_payload, listed
 from expunge.errors import Refused, StoreError
-from expunge.ledger.predicate import Action
 from expunge.memory import Hit, Memory
 from expunge.problem import as_point
-from expunge.receipt import Receipt
+from expunge.receipt import Action, Receipt
 from expunge.store.database import Database
-from expunge.store.errors import Busy, Conflict
+from expunge.store.errors import Busy, Conflict, Stale
 from expunge.store.holds import Hold, holds_of
 from expunge.store.identity import Identity
 from expunge.store.image import Image, load_image
@@ -50,7 +49,9 @@ if TYPE_CHECKING:
     from expunge.proof import Proof
     from expunge.solution import Solution
 
-__all__ = ["StoredMemory"]
+__all__ = ["StoredMemory", "check_expected"]
+
+Seen = TypeVar("Seen")
 
 
 class StoredMemory:
@@ -170,6 +171,10 @@ class StoredMemory:
     def view(self) -> View:
         """The current version, for evidence: what a verifier recomputes numbers from."""
         return self._current()._view
+
+    def look(self, at: Callable[[View], Seen]) -> Seen:
+        """What `at` makes of the current version, whole: it is called again if an edit comes in between."""
+        return self._current()._seen(at)
 
     def payload(self, name: str) -> Any:
         """Payload of an entry."""
@@ -463,7 +468,7 @@ class StoredMemory:
                 answer = request.answered(connection)
                 if answer is not None:
                     return self._again(connection, memory, answer, same)
-            _check_expected(expected, memory)
+            check_expected(expected, memory)
             scribe = Scribe(self._place, connection, image, action, request, new_nu=new_nu, held=self._held)
             memory.journal = scribe.write
             try:
@@ -506,7 +511,7 @@ class StoredMemory:
         """Prepare an edit, look at it, and throw it away."""
         with self._mine():
             memory = self._current()
-            _check_expected(expected, memory)
+            check_expected(expected, memory)
             with self._database.reading() as connection:
                 known = holds_of(connection, self.number)
             try:
@@ -577,6 +582,7 @@ def _is_current(image: Image, row: Any) -> bool:
     return bool(view.edit == row.edit and bytes.fromhex(view.digest) == bytes(row.digest))
 
 
-def _check_expected(expected: str | None, memory: Memory) -> None:
+def check_expected(expected: str | None, memory: Memory) -> None:
+    """Raise Stale if the stored state is not the one that the caller has seen."""
     if expected is not None and expected != memory.digest:
-        raise Conflict(f"the stored state is {memory.digest}, not {expected}: somebody edited it; nothing was done")
+        raise Stale(f"the stored state is {memory.digest}, not {expected}: somebody edited it; nothing was done")

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from expunge.check import StateCheck, check_state
-from expunge.commitment import DIGEST_BYTES, commit, state_digest, weights_digest
+from expunge.commitment import DIGEST_BYTES, combined, commit, state_digest, weights_digest
 from expunge.errors import InputError, StoreError
 from expunge.kernel import squared_distances
 from expunge.ledger.canonical import Json, parse_canonical
@@ -221,7 +221,7 @@ def _check_after(found: Bundle, receipt: Predicate) -> None:
         opened = commit(found.blinds[row].tobytes(), found.keys[row].tobytes(), found.values[row].tobytes())
         if opened != found.commitments[row].tobytes():
             raise EvidenceCommitmentMismatch(f"key, value and blind of row {row} do not open its commitment")
-    if weights_digest(found.offset, found.coefficients, found.blinds) != found.weights:
+    if weights_digest(found.offset, found.coefficients, combined(found.blinds)) != found.weights:
         raise EvidenceWeightsMismatch("offset and coefficients do not have the stated digest")
     if state_digest(found.cap, found.sigma, found.commitments, found.weights) != receipt.state_after:
         raise EvidenceStateMismatch(f"this is not state {receipt.state_after}")
@@ -259,7 +259,7 @@ def _check_disclosed(
     """Recompute a state before the edit whose entries are all still there."""
     place = {row: index for index, row in enumerate(rows)}
     order = np.array([place[row] for row in earlier])
-    if weights_digest(offset, coefficients, found.blinds[order]) != prior.weights:
+    if weights_digest(offset, coefficients, combined(found.blinds[order])) != prior.weights:
         raise EvidenceWeightsMismatch("offset and coefficients before the edit do not have the stated digest")
     keys = np.ascontiguousarray(found.keys[order])
     check = check_state(keys, coefficients, offset, cap=prior.cap, sigma=prior.sigma)
