@@ -1,12 +1,10 @@
 """Minimum-norm projection of a deletion and of an independent refit, beside the paper's Table 5 (protocol P3).
 
-300 trials a regime with ν = 0.4, σ = 2, n = 24, d = 6: two keys are deleted from a `Memory`, the retained keys are
-refitted by DAQP and polished, and each side is projected at its own objective level for every ε. One
-``default_rng(0)`` a regime gives, trial by trial, the keys, the two victims (``choice``) and the probes' jitter;
-values are N(0, 1)⁴ from ``default_rng(12345)``, the same in every trial. Probes: retained keys, removed keys, and
-retained keys + 0.1·N(0, 1). The offset of projected coefficients, which are no optimum, is the mean of
-t = 1 − 2Ka over the margin at the threshold 1e-6. Time is that of one projection over that of the DAQP solve beside
-it. Prints the table and writes benchmarks/results/projection.json.
+300 trials a regime, as the deletion audit draws them (`expunge.audit.regimes`): two keys are deleted from a `Memory`,
+the retained keys are refitted by DAQP and polished, and each side is projected at its own objective level for every ε.
+The offset of projected coefficients, which are no optimum, is the mean of t = 1 − 2Ka over the margin at the threshold
+1e-6. Time is that of one projection over that of the DAQP solve beside it. Prints the table and writes
+benchmarks/results/projection.json.
 """
 
 from __future__ import annotations
@@ -23,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from expunge import Memory
+from expunge.audit.regimes import SIGMA, TRIALS, draw_trials
 from expunge.check import stationarity_terms
 from expunge.errors import SolveError
 from expunge.kernel import kernel_block
@@ -35,7 +34,6 @@ from expunge.types import Matrix, Vector
 from machine import describe
 
 RESULTS = Path(__file__).parent / "results"
-NU, SIGMA, SIZE, DIMENSION, TRIALS = 0.4, 2.0, 24, 6, 300
 TOLERANCES = (1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3)
 THRESHOLD = 1e-6
 # The most that projected readouts may differ, in percent of their range, before anything is reported as good.
@@ -67,101 +65,90 @@ PAPER_OBJECTIVE_GAP = {"gaussian": 1.7e-5, "redundant": 5.1e-5}
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
-    """Retained keys (22, 6), probes, and the coefficients that the two sides reached."""
+class Pair:
+    """Retained keys, probes, values, and the coefficients that the two sides reached."""
 
     keys: Matrix
     probes: Matrix
+    values: Matrix
     cap: float
     deleted: Vector
     refitted: Vector
 
 
-def draw_keys(regime: str, rng: np.random.Generator) -> Matrix:
-    if regime == "gaussian":
-        return rng.standard_normal((SIZE, DIMENSION))
-    centres = 2.0 * rng.standard_normal((4, DIMENSION))
-    return np.repeat(centres, 6, axis=0) + 0.02 * rng.standard_normal((SIZE, DIMENSION))
-
-
-def draw_trials(regime: str, count: int) -> list[Trial]:
-    rng = np.random.default_rng(0)
-    trials = []
-    for _ in range(count):
-        keys = draw_keys(regime, rng)
-        victims = rng.choice(SIZE, 2, replace=False)
-        memory = Memory.fit(keys, np.zeros(SIZE), sigma=SIGMA, nu=NU)
-        memory.delete([str(victim) for victim in victims])
-        retained = np.delete(keys, victims, axis=0)
+def solve_pairs(regime: str, count: int) -> list[Pair]:
+    pairs = []
+    for trial in draw_trials(regime, count):
+        memory = Memory.fit(trial.keys, np.zeros(len(trial.keys)), sigma=SIGMA, cap=trial.cap)
+        memory.delete([str(row) for row in trial.removed])
+        retained = trial.retained
         assert np.array_equal(retained, memory.keys)
-        reference = solve_reference(retained, cap=memory.cap, sigma=SIGMA, backend="daqp")
-        reference = polish(reference, retained, cap=memory.cap, sigma=SIGMA)
-        jittered = retained + 0.1 * rng.standard_normal(retained.shape)
-        probes = np.vstack([retained, keys[victims], jittered])
-        trials.append(Trial(retained, probes, memory.cap, memory.coefficients, reference.coefficients))
-    return trials
+        reference = solve_reference(retained, cap=trial.cap, sigma=SIGMA, backend="daqp")
+        reference = polish(reference, retained, cap=trial.cap, sigma=SIGMA)
+        pairs.append(Pair(retained, trial.probes, trial.values, trial.cap, memory.coefficients, reference.coefficients))
+    return pairs
 
 
-def score(trial: Trial, coefficients: Vector) -> Vector:
-    terms = stationarity_terms(trial.keys, coefficients, SIGMA)
-    margin = Partition.of(coefficients, trial.cap, THRESHOLD).margin
-    offset = float(terms[margin].mean()) if margin.size else minimax_offset(terms, coefficients, trial.cap, THRESHOLD)
-    return Solution(Problem(trial.keys, trial.cap, SIGMA), coefficients, offset).score(trial.probes)
+def score(pair: Pair, coefficients: Vector) -> Vector:
+    terms = stationarity_terms(pair.keys, coefficients, SIGMA)
+    margin = Partition.of(coefficients, pair.cap, THRESHOLD).margin
+    offset = float(terms[margin].mean()) if margin.size else minimax_offset(terms, coefficients, pair.cap, THRESHOLD)
+    return Solution(Problem(pair.keys, pair.cap, SIGMA), coefficients, offset).score(pair.probes)
 
 
-def read(trial: Trial, coefficients: Vector, values: Matrix) -> Matrix:
-    weights = kernel_block(trial.probes, trial.keys, SIGMA) * coefficients
-    out: Matrix = (weights @ values) / weights.sum(axis=1, keepdims=True)
+def read(pair: Pair, coefficients: Vector) -> Matrix:
+    weights = kernel_block(pair.probes, pair.keys, SIGMA) * coefficients
+    out: Matrix = (weights @ pair.values) / weights.sum(axis=1, keepdims=True)
     return out
 
 
-def objective_gap(trial: Trial, ours: Vector, theirs: Vector) -> float:
-    gram = kernel_block(trial.keys, trial.keys, SIGMA)
+def objective_gap(pair: Pair, ours: Vector, theirs: Vector) -> float:
+    gram = kernel_block(pair.keys, pair.keys, SIGMA)
     rise = abs(float((ours - theirs) @ (gram @ (ours + theirs) - 1.0)))
     return rise / max(1.0, abs(float(theirs @ (gram @ theirs - 1.0))))
 
 
-def compare(trial: Trial, ours: Vector, theirs: Vector, values: Matrix) -> dict[str, float]:
-    reference = read(trial, theirs, values)
+def compare(pair: Pair, ours: Vector, theirs: Vector) -> dict[str, float]:
+    reference = read(pair, theirs)
     return {
-        "score_gap": float(np.max(np.abs(score(trial, ours) - score(trial, theirs)))),
+        "score_gap": float(np.max(np.abs(score(pair, ours) - score(pair, theirs)))),
         "readout_percent": 100.0
-        * float(np.max(np.abs(read(trial, ours, values) - reference)) / np.max(np.ptp(reference, axis=0))),
-        "same_partition": Partition.of(ours, trial.cap, THRESHOLD) == Partition.of(theirs, trial.cap, THRESHOLD),
+        * float(np.max(np.abs(read(pair, ours) - reference)) / np.max(np.ptp(reference, axis=0))),
+        "same_partition": Partition.of(ours, pair.cap, THRESHOLD) == Partition.of(theirs, pair.cap, THRESHOLD),
         "coefficient_gap": float(np.max(np.abs(ours - theirs))),
-        "objective_gap": objective_gap(trial, ours, theirs),
+        "objective_gap": objective_gap(pair, ours, theirs),
     }
 
 
-def attempt(trial: Trial, coefficients: Vector, tolerance: float) -> tuple[Projection | None, float]:
+def attempt(pair: Pair, coefficients: Vector, tolerance: float) -> tuple[Projection | None, float]:
     started = time.perf_counter()
     try:
-        found = project(trial.keys, coefficients, cap=trial.cap, sigma=SIGMA, tolerance=tolerance)
+        found = project(pair.keys, coefficients, cap=pair.cap, sigma=SIGMA, tolerance=tolerance)
     except SolveError:
         return None, time.perf_counter() - started
     return found, time.perf_counter() - started
 
 
-def one_row(trials: list[Trial], tolerance: float | None, values: Matrix) -> dict[str, Any]:
+def one_row(pairs: list[Pair], tolerance: float | None) -> dict[str, Any]:
     compared, residuals, seconds, ratios, movement, equal = [], [0.0], [], [], [], 0
-    for trial in trials:
-        pair = [trial.deleted, trial.refitted]
+    for pair in pairs:
+        sides = [pair.deleted, pair.refitted]
         if tolerance is not None:
-            attempts = [attempt(trial, coefficients, tolerance) for coefficients in pair]
-            refit = solve_reference(trial.keys, cap=trial.cap, sigma=SIGMA, backend="daqp").seconds
+            attempts = [attempt(pair, coefficients, tolerance) for coefficients in sides]
+            refit = solve_reference(pair.keys, cap=pair.cap, sigma=SIGMA, backend="daqp").seconds
             seconds += [spent for _, spent in attempts]
             ratios += [spent / refit for _, spent in attempts]
             found = [projection for projection, _ in attempts if projection is not None]
             if len(found) < 2:
                 continue
             residuals += [projection.worst for projection in found]
-            movement += [float(np.max(np.abs(p.coefficients - a))) for p, a in zip(found, pair, strict=True)]
+            movement += [float(np.max(np.abs(p.coefficients - a))) for p, a in zip(found, sides, strict=True)]
             equal += sum(projection.multiplier == 0.0 for projection in found)
-            pair = [projection.coefficients for projection in found]
-        compared.append(compare(trial, pair[0], pair[1], values))
+            sides = [projection.coefficients for projection in found]
+        compared.append(compare(pair, sides[0], sides[1]))
     return {
         "tolerance": tolerance,
-        "trials": len(trials),
+        "trials": len(pairs),
         "solved": len(compared),
         "worst_score_gap": max((row["score_gap"] for row in compared), default=math.nan),
         "worst_readout_percent": max((row["readout_percent"] for row in compared), default=math.nan),
@@ -185,7 +172,6 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=TRIALS)
     parser.add_argument("--out", type=Path, default=RESULTS / "projection.json")
     chosen = parser.parse_args()
-    values = np.random.default_rng(12345).standard_normal((SIZE - 2, 4))
     print("each cell: paper → here; the worst over the trials returned; – where the paper states nothing")
     print(
         f"{'regime':<10}{'ε':>7} {'solved':>11} {'score gap':>19} {'readout, % of range':>22} {'partition match':>17}",
@@ -195,8 +181,8 @@ def main() -> None:
     results: dict[str, Any] = {"machine": describe(), "threshold": THRESHOLD, "paper": {}, "here": {}}
     good = True
     for regime, paper in PAPER.items():
-        trials = draw_trials(regime, chosen.trials)
-        rows = [one_row(trials, tolerance, values) for tolerance in (None, *TOLERANCES)]
+        pairs = solve_pairs(regime, chosen.trials)
+        rows = [one_row(pairs, tolerance) for tolerance in (None, *TOLERANCES)]
         for row in rows:
             solved, gap, readout, match = paper.get(row["tolerance"], (None, None, None, None))
             more = ">" if row["tolerance"] in (1e-10, 1e-8) and readout is not None else ""
@@ -209,7 +195,7 @@ def main() -> None:
                 f"{row['worst_residual']:>9.1e} {row['median_movement']:>9.1e} {row['median_ratio_to_refit']:>7.2f}",
                 flush=True,
             )
-            good &= row["solved"] == len(trials) and row["worst_readout_percent"] <= AIM
+            good &= row["solved"] == len(pairs) and row["worst_readout_percent"] <= AIM
         moved, gap = rows[-1]["median_movement"], rows[0]["worst_objective_gap"]
         print(f"  median movement at 1e-3: {PAPER_MOVEMENT[regime]:.1e} → {moved:.1e}", end="; ")
         print(f"largest relative objective gap: {PAPER_OBJECTIVE_GAP[regime]:.1e} → {gap:.1e}")
