@@ -113,7 +113,7 @@ def test_any_size_from_one(size: int, nu: float) -> None:
         assert memory.deletable == 0
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 49, 98, 103, 107, 161, 187, 300])
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 49, 98, 103, 107, 161, 187, 300, 469, 501, 658])
 def test_a_saturated_problem_has_every_key_at_its_cap(size: int) -> None:
     # 1/49, 1/98, 1/103 … are rounded down, so that nC falls short of 1 by an ulp.
     memory = Memory.fit(draw(size, 2), np.zeros(size), sigma=1.0, cap=1.0 / size)

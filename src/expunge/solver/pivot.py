@@ -39,16 +39,16 @@ MASS_ROUNDING = 4.0 * _EPS
 
 
 @njit(cache=True, nogil=True)
-def _total(vector: Vector, count: int) -> float:
-    total = 0.0
-    for i in range(count):
-        total += vector[i]
+def _entries(multiplicity: IndexArray, sites: int) -> int:
+    total = 0
+    for site in range(sites):
+        total += multiplicity[site]
     return total
 
 
 def saturated(state: State) -> bool:
     """Whether nC = 1: the box and the mass leave a single point."""
-    return float(_total(state.ceiling, state.sites)) <= 1.0 + FEASIBILITY_SLIP
+    return int(_entries(state.multiplicity, state.sites)) * state.cap <= 1.0 + FEASIBILITY_SLIP
 
 
 def saturate(state: State) -> None:
