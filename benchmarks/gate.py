@@ -55,7 +55,7 @@ def describe() -> dict[str, object]:
 
 
 def sample_keys(kind: str, batch: int, heads: int, length: int, width: int) -> Tensor:
-    """Keys as a fresh projection makes them, or crowded, clustered, duplicated, or spread out."""
+    """Keys as a fresh projection makes them, or crowded, clustered, duplicated, spread out, or far from the origin."""
     shape = (batch, heads, length, width)
     noise = torch.randn(shape, device=DEVICE)
     if kind == "fresh":
@@ -64,6 +64,8 @@ def sample_keys(kind: str, batch: int, heads: int, length: int, width: int) -> T
         return 0.1 * noise
     if kind == "wide":
         return noise
+    if kind == "far":
+        return 1.5 + 0.1 * noise
     centres = 0.32 * torch.randn(batch, heads, 24, width, device=DEVICE)
     chosen = torch.randint(0, 24, (batch, heads, length, 1), device=DEVICE).expand(shape)
     spread = {"clusters": 0.05, "duplicates": 0.0}[kind]
@@ -92,17 +94,18 @@ def poisoned() -> Iterator[None]:
 
 
 def relative(found: Tensor, wanted: Tensor) -> float:
-    return float((found.double() - wanted.double()).norm() / wanted.double().norm().clamp(min=1e-30))
+    found, wanted = found.detach().double(), wanted.detach().double()
+    return float((found - wanted).norm() / wanted.norm().clamp(min=1e-30))
 
 
-KINDS = ("fresh", "crowded", "clusters", "duplicates", "wide")
+KINDS = ("fresh", "crowded", "clusters", "duplicates", "wide", "far")
 COEFFICIENT_CASES = [
     *((kind, (2, 3, 256, 64), (64, 128, 192), cap, torch.float32) for kind in KINDS for cap in (0.25, 0.06)),
     *((kind, (2, 2, 100, 40), (20, 50, 99), 0.06, torch.float32) for kind in ("fresh", "clusters")),
-    *((kind, (1, 2, 512, 64), (64, 320, 448), CAP, torch.float32) for kind in ("fresh", "crowded", "clusters")),
+    *((kind, (1, 2, 512, 64), (64, 320, 448), CAP, torch.float32) for kind in KINDS),
     ("fresh", (1, 1, 1100, 64), (1024, 1099), CAP, torch.float32),
-    ("fresh", (2, 3, 256, 64), (64, 128, 192), CAP, torch.bfloat16),
-    ("fresh", (1, 2, 512, 64), (64, 320, 448), CAP, torch.bfloat16),
+    *((kind, (2, 3, 256, 64), (64, 128, 192), CAP, torch.bfloat16) for kind in ("fresh", "far")),
+    *((kind, (1, 2, 512, 64), (64, 320, 448), CAP, torch.bfloat16) for kind in ("fresh", "far")),
 ]
 
 
@@ -134,6 +137,7 @@ def check_coefficients() -> list[dict[str, Any]]:
 
         single = reference.gram_matrix(flat.float(), sigmas.detach().repeat(flat.shape[0]))
         paper = reference.solve_paper(single, counts, repeated.float(), RIDGE) if shape == (2, 3, 256, 64) else None
+        alpha, offset, exact = alpha.detach(), offset.detach(), exact.detach()
         same = ((alpha > 0) == (exact > 0)).all(-1) & ((alpha < cap) == (exact < cap)).all(-1)
         ours = residual(alpha.flatten(0, 1), offset.flatten(0, 1))
         theirs = None if paper is None else residual(*paper)
@@ -150,14 +154,11 @@ def check_coefficients() -> list[dict[str, Any]]:
             "gradient_error": relative(pulled, wanted),
             "sigma_gradient_error": relative(pulled_sigma, wanted_sigma),
         }
-        bound = 1e-3 if dtype == torch.float32 else 1e-2
+        # Where kernels are almost zero so is the gradient; there it is held to a part of the cotangent.
+        wrong = float((pulled.double() - wanted).norm())
+        limit = (5e-3 if dtype == torch.float32 else 1e-2) * float(wanted.norm()) + 1e-6 * float(weights.norm())
         # A partition that rounding decides differently has another one-sided derivative; its residual still counts.
-        row["passed"] = bool(
-            math.isfinite(ours)
-            and ours <= 2e-5
-            and (bool((same < 1).any()) or row["gradient_error"] <= bound)
-            and torch.isfinite(pulled).all()
-        )
+        row["passed"] = bool(ours <= 2e-5 and (bool((~same).any()) or wrong <= limit) and torch.isfinite(pulled).all())
         rows.append(row)
     return rows
 

@@ -19,11 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from expunge import Memory, Refused
+from expunge.audit.comparison import Held, compare
 from expunge.audit.trajectories import DIMENSIONS, REGIMES, SIZES, Operation, draw_trajectory
-from expunge.kernel import kernel_block
 from expunge.solver.reference import polish, solve_reference
 from machine import describe
 
@@ -74,19 +72,18 @@ class Tally:
         }
 
 
-def compare(memory: Memory, operation: Operation, backend: str, tally: Tally) -> None:
+def judge(memory: Memory, operation: Operation, backend: str, tally: Tally) -> None:
     """Set the state beside a polished reference, at every probe."""
     raw = solve_reference(operation.keys, cap=memory.cap, sigma=memory.sigma, backend=backend)
     reference = polish(raw, operation.keys, cap=memory.cap, sigma=memory.sigma)
-    kernel = kernel_block(operation.probes, operation.keys, memory.sigma)
-    weights = kernel * reference.coefficients
-    expected = weights @ operation.values / weights.sum(axis=1, keepdims=True)
-    spread = float(np.max(np.ptp(operation.values, axis=0)))
-    readout = float(np.max(np.abs(memory.read(operation.probes) - expected))) / spread
-    score = float(np.max(np.abs(memory.score(operation.probes) - (2.0 * weights.sum(axis=1) - reference.offset))))
+    ours, theirs = (
+        Held(operation.keys, state.coefficients, state.offset, memory.cap, memory.sigma, operation.values)
+        for state in (memory, reference)
+    )
+    measured = compare(ours, theirs, operation.probes)
     tally.worst_reference_residual = max(tally.worst_reference_residual, reference.worst)
-    tally.worst_readout = max(tally.worst_readout, readout)
-    tally.worst_score = max(tally.worst_score, score)
+    tally.worst_readout = max(tally.worst_readout, 0.01 * (measured.value_percent or 0.0))
+    tally.worst_score = max(tally.worst_score, measured.score_difference)
 
 
 def run_trajectory(regime: Any, size: int, dimension: int, seed: int, backend: str) -> Tally:
@@ -111,7 +108,7 @@ def run_trajectory(regime: Any, size: int, dimension: int, seed: int, backend: s
         tally.worst_residual = max(tally.worst_residual, memory.check().worst)
         if memory.ids != operation.names:
             raise SystemExit(f"{trajectory.label}: the memory holds other entries than the schedule")
-        compare(memory, operation, backend, tally)
+        judge(memory, operation, backend, tally)
     tally.outcomes.update(memory.outcomes)
     return tally
 

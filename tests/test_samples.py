@@ -25,15 +25,19 @@ from expunge.samples import Cohort, Sample
 # A change to the data must be meant: tools/make_samples.py says how the files were made.
 PINS = {
     "conversations/LICENSE.txt": "38a553151ada2b1518ab5ac469de7d04d35923b3510aea17b1156a2ce9ce50cf",
-    "conversations/NOTICE.txt": "81ceb1ed2d43e0e8afc017a89c3c24ad5619e6df3e6b138f4bd7bce65b238092",
+    "conversations/NOTICE.txt": "d38ab47d0e634fb1ff54e056b722771758950fd7a372f7b9c63d4ad20b3a0d14",
     "conversations/embeddings.npz": "6888f474d0c2326fbcb182e8a99cb54a9b9397b7202fd93bb5e6b141ad0e1cc7",
+    "conversations/evidence.jsonl": "4c0273d9b3d60a5ef2f570b25432ca8a8292f396b83cd67d7bd617ba57e98f00",
     "conversations/exchanges.jsonl": "7731454d2a39220612f66001275e93d98feab37404a85ca1b3d3d3ec5fbdaf91",
     "conversations/questions.jsonl": "37ffedd55f35e7cdf62fad40d5889a17babcfe88b46f1579925322a8ebdc24fc",
     "conversations/topics.json": "7352213f69d9671997f2cc1640651a7857821c87f7fa25920d6b6dbb5e5819aa",
     "icu/LICENSE.txt": "af7fde6f629fe568bfadcd559a605ccec269b7694752e693f57b991a3ad1ef64",
-    "icu/NOTICE.txt": "eaf040a0540058a43817857f4f83f9b7b35b281c0b101048128305fd5a52bc2f",
+    "icu/NOTICE.txt": "5d4efc3e5b09908cb77030422708206b85008492edd57c446b4b33774b17d25c",
+    "icu/first_hours.npz": "e12c440117b88d38e36de59ffe91f16936b821f2cc265de3b143a4c0dfba9d42",
     "icu/hours.csv": "686763af0b117808be3cf714085dfa655fb2f371313b0420d741d6fc08570f39",
     "icu/standard.json": "321451befedadef573a632df5be110ca98acf8dccab631fd0dadb6aba2c94ffe",
+    "learned_keys/provenance.json": "a53602125311e0467d99613d6778c86132cbf00365bfb63d106233a7227af67a",
+    "learned_keys/weights.npz": "940008af4a30c67095e2f0597318a02e0c0673d0d7b8742404897b741461191a",
 }
 MEBIBYTE = 2**20
 BUNDLED = [samples.icu_hours, samples.conversations]

@@ -32,6 +32,8 @@ PATIENTS = 12
 # What follows the entries' 72 hours are queries.
 HOURS = 72
 LATER = 6
+# What the deletion audit takes of every stay.
+FIRST_HOURS = 40
 # The values of an exchange are its closeness to these.
 TOPICS = (
     "films and television",
@@ -69,6 +71,10 @@ def make_icu(source: Path, folder: Path) -> None:
                 filled = [name for name, seen in zip(CHANNELS, stay.measured[hour], strict=True) if not seen]
                 numbers = [f"{value:.3f}".rstrip("0").rstrip(".") for value in stay.vitals[hour].tolist()]
                 writer.writerow([*names, hour, *numbers, " ".join(filled)])
+    # Thousandths of a unit, as in hours.csv, for every stay of the cohort.
+    first = np.stack([np.rint(1e3 * stay.vitals[:FIRST_HOURS]) for stay in cohort.stays]).astype(np.int32)
+    stay_ids = np.array([int(stay.id.removeprefix("stay-")) for stay in cohort.stays])
+    np.savez_compressed(folder / "first_hours.npz", thousandths=first, stay_id=stay_ids)
     standard = {
         "channels": list(CHANNELS),
         "mean": cohort.mean.tolist(),

@@ -159,7 +159,9 @@ def _all_exponents(points: Matrix, keys: Matrix, inverse_width: float, out: Matr
         width = _transpose(keys, start, tile)
         for i in range(points.shape[0]):
             _exponents(points[i], tile, inverse_width, x)
-            out[i, start : start + width] = x[:width]
+            # Spelt out: an assignment of slices takes seconds to compile.
+            for j in range(width):
+                out[i, start + j] = x[j]
 
 
 @njit(cache=True, nogil=True)

@@ -26,7 +26,7 @@ from expunge.entries import encode_payload
 from expunge.errors import InputError, MissingExtra, StoreError
 from expunge.types import Matrix
 
-__all__ = ["FORMATS", "Columns", "Table", "read_table"]
+__all__ = ["FORMATS", "Columns", "Table", "read_keys", "read_table"]
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "npy", "npz")
 _SUFFIXES = {"ndjson": "jsonl", "jsonlines": "jsonl", "pq": "parquet", "tab": "tsv"}
@@ -93,7 +93,20 @@ def read_table(path: str | Path, columns: Columns | None = None, *, kind: str | 
     Raises InputError for content, with row and column; StoreError for a file that cannot be read; MissingExtra
     for Parquet without a reader.
     """
-    name = str(path)
+    return _table(_read(str(path), kind), Columns() if columns is None else columns)
+
+
+def read_keys(path: str | Path, columns: str | None = None, *, kind: str | None = None) -> Matrix:
+    """Read keys (n, d) alone, from the columns called ``k*``, from those named, or from a whole plain array.
+
+    Raises as `read_table` does.
+    """
+    frame = _read(str(path), kind)
+    wanted = columns or (":" if frame.numbered else Columns.keys)
+    return _numbers(frame, _matching(frame, wanted, "key", without=set()))[0]
+
+
+def _read(name: str, kind: str | None) -> _Frame:
     chosen = _kind(name, kind)
     if chosen == "parquet":
         frame = _parquet(name)
@@ -103,7 +116,7 @@ def read_table(path: str | Path, columns: Columns | None = None, *, kind: str | 
         frame = _text(name, chosen)
     if not frame.size:
         raise InputError(f"{name} has no rows")
-    return _table(frame, Columns() if columns is None else columns)
+    return frame
 
 
 @dataclass(frozen=True, eq=False)

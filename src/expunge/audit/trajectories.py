@@ -18,6 +18,9 @@ then is, ``choice(n, 16, replace=False)``, then 0.1·N(0, I), shape (16, d), add
 
 The paper leaves the order of draws, the anchors' law, the assignment of keys to centres and the jitter's
 scale open; the choices above are ours.
+
+A trajectory of one's own keys takes rows of them, without repeating one: n₀ to begin with and one a cycle
+(``permutation``), then the values; anchors are further rows, 0.05σ·N(0, I) added, and so is a jitter.
 """
 
 from __future__ import annotations
@@ -32,9 +35,18 @@ import numpy as np
 from expunge.errors import InputError
 from expunge.types import IndexArray, Matrix, Vector
 
-__all__ = ["PAPER_SEEDS", "REGIMES", "Operation", "Trajectory", "draw_trajectory", "sequential_grid"]
+__all__ = [
+    "PAPER_SEEDS",
+    "REGIMES",
+    "Cycle",
+    "Operation",
+    "Trajectory",
+    "draw_own_trajectory",
+    "draw_trajectory",
+    "sequential_grid",
+]
 
-Regime = Literal["gaussian", "near-duplicate"]
+Regime = Literal["gaussian", "near-duplicate", "own"]
 
 REGIMES: tuple[Regime, ...] = ("gaussian", "near-duplicate")
 SIZES = (64, 128)
@@ -46,6 +58,8 @@ CENTRES, SPREAD, NOISE = 8, 2.0, 0.02
 VALUE_WIDTH = 4
 ANCHORS = 32
 JITTERED, JITTER = 16, 0.1
+# Of a width, for one's own keys, whose scale is not known: 0.1 of σ = 2.
+OWN_JITTER = 0.05
 
 
 @dataclass(frozen=True)
@@ -94,16 +108,18 @@ class Trajectory:
     values: Matrix
     anchors: Matrix
     cycles: tuple[Cycle, ...]
+    nu: float = NU
+    width: float | None = None
 
     @property
     def cap(self) -> float:
-        """C = 1/(0.4 n₀), fixed for the whole trajectory."""
-        return 1.0 / (NU * len(self.keys))
+        """C = 1/(ν n₀), fixed for the whole trajectory."""
+        return 1.0 / (self.nu * len(self.keys))
 
     @property
     def sigma(self) -> float:
-        """σ = 2√(d/6)."""
-        return 2.0 * math.sqrt(self.keys.shape[1] / 6.0)
+        """σ = 2√(d/6), unless a width was given."""
+        return 2.0 * math.sqrt(self.keys.shape[1] / 6.0) if self.width is None else self.width
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -165,6 +181,30 @@ def draw_trajectory(regime: Regime, size: int, dimension: int, seed: int, *, cyc
         key, value = draw_keys(1)[0], draw_values(1)[0]
         drawn.append(Cycle(row, *after_delete, key, value, *draw_jitter(size)))
     return Trajectory(regime, seed, keys, values, anchors, tuple(drawn))
+
+
+def draw_own_trajectory(keys: Matrix, size: int, seed: int, *, sigma: float, nu: float, cycles: int) -> Trajectory:
+    """Draw a trajectory from one's own keys (n, d), of which there must be at least size + cycles."""
+    if size <= JITTERED:
+        raise InputError(f"a trajectory needs more than {JITTERED} initial keys, got {size}")
+    if len(keys) < size + cycles:
+        raise InputError(f"{cycles} cycles from {size} keys need {size + cycles} keys, and there are {len(keys)}")
+    rng = np.random.default_rng(seed)
+    scale = OWN_JITTER * sigma
+    order = rng.permutation(len(keys))
+    values = rng.uniform(-1.0, 1.0, (size + cycles, VALUE_WIDTH))
+    anchors = keys[rng.integers(len(keys), size=ANCHORS)] + scale * rng.standard_normal((ANCHORS, keys.shape[1]))
+
+    def draw_jitter(count: int) -> tuple[IndexArray, Matrix]:
+        rows = rng.choice(count, JITTERED, replace=False).astype(np.int64)
+        return rows, scale * rng.standard_normal((JITTERED, keys.shape[1]))
+
+    drawn = []
+    for k in range(cycles):
+        row = int(rng.integers(size))
+        after_delete = draw_jitter(size - 1)
+        drawn.append(Cycle(row, *after_delete, keys[order[size + k]], values[size + k], *draw_jitter(size)))
+    return Trajectory("own", seed, keys[order[:size]], values[:size], anchors, tuple(drawn), nu, sigma)
 
 
 def sequential_grid(seeds: Iterable[int] = PAPER_SEEDS, *, cycles: int = CYCLES) -> Iterator[Trajectory]:

@@ -54,7 +54,10 @@ def mcp(
         raise InputError(f"--transport is stdio or http, not {transport!r}")
     from expunge.integrations.embedding import find_embedding
     from expunge.integrations.mcp import make_server
+    from expunge.problem import Problem
 
+    # What cannot be served should not leave an empty store behind.
+    Problem.of([[0.0]], sigma=sigma, nu=nu)
     function = find_embedding(embed)
     with session.store(create=True) as store:
         server = make_server(store, memory=memory, embed=function, sigma=sigma, nu=nu)

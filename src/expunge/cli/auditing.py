@@ -50,6 +50,9 @@ AUDITS = {
     "records": """Edit single records on learned keys.
 
     Delete one fact and ask for all; correct one; and see what coefficient decay still tells.""",
+    "selection": """Choose what stays when a context must shrink (Appendix A).
+
+    Every policy at the same budget: rare groups, a control, event hours, a text memory; then a person goes.""",
     "all": """Run every audit, one after the other.
 
     With --keys, those that take one's own keys.""",
@@ -97,6 +100,7 @@ def add(app: typer.Typer) -> None:
             "expunge audit all --quick --out quick",
             "expunge audit deletion --keys mine.csv --out mine",
             "expunge verify evidence quick",
+            "expunge audit report quick --out report",
         ],
     )
     for name, text in AUDITS.items():
@@ -105,7 +109,27 @@ def add(app: typer.Typer) -> None:
         if name in OWN:
             examples.append(f"expunge audit {name} {folder} --keys mine.npy --sigma 2")
         command(audit, name, examples=examples)(_command(name, text))
+    command(audit, "report", examples=["expunge audit report audit", "expunge audit report audit --out report"])(report)
     app.add_typer(audit, rich_help_panel="Account")
+
+
+def report(
+    session: Session,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What expunge audit wrote.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FOLDER", help="Where it goes; else DIR/report.", show_default=False)
+    ] = None,
+) -> None:
+    """Write the paper's tables beside both arms, with verdicts and figures.
+
+    One HTML page that needs nothing else, and the same in Markdown. Say `expunge verify evidence DIR` first: a report
+    is only as good as the archive.
+    """
+    from expunge.audit.report import write_report
+
+    with session.progress("Reporting", None):
+        written = write_report(folder, out or folder / "report")
+    session.show({"written": written}, *(str(path) for path in written))
 
 
 def _command(name: str, text: str) -> Callable[..., None]:

@@ -49,7 +49,7 @@ def add(app: typer.Typer) -> None:
         "create",
         examples=[
             "expunge token create --scope read --scope write",
-            "expunge token create --scope erase --memory icu-7 --expires 30d --note 'erasure desk'",
+            "expunge token create --scope erase --memory icu-7 --expires 30d \\\n--note 'erasure desk'",
         ],
     )(create)
     command(tokens, "list", examples=["expunge token list", "expunge token list --json"])(list_tokens)

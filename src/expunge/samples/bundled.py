@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from expunge.samples.vitals import CHANNELS, UNITS, alarms, vital_signs
+from expunge.samples.vitals import CHANNELS, UNITS, Stay, alarms, vital_signs
 from expunge.types import Matrix
 
-__all__ = ["Sample", "conversations", "icu_hours"]
+__all__ = ["Sample", "conversations", "icu_hours", "icu_stays"]
 
 # The first hours of each stay are entries; the hours after them are the queries.
 FIRST_HOURS = 72
@@ -29,7 +29,8 @@ class Sample:
     """Entries ready for a memory, and queries to ask it.
 
     Row i of ``keys`` (n, d) and ``values`` (n, dv) is the entry ``ids[i]`` of ``subjects[i]``, made from
-    ``payloads[i]``; row j of ``queries`` (m, d) is what ``query_texts[j]`` says about ``query_subjects[j]``.
+    ``payloads[i]``; row j of ``queries`` (m, d) is what ``query_texts[j]`` says about ``query_subjects[j]``, and
+    ``evidence[j]`` are the ids of the entries that answer it; evidence is empty where nobody has marked any.
     ``key_names`` is empty where coordinates have no meaning of their own. ``sigma`` and ``nu`` suit the data;
     ``licence`` is its SPDX identifier and ``notice`` the attribution that must go with it. Arrays are
     float64 and read-only.
@@ -49,6 +50,7 @@ class Sample:
     nu: float
     licence: str
     notice: str
+    evidence: tuple[tuple[str, ...], ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -85,14 +87,11 @@ def icu_hours() -> Sample:
     https://doi.org/10.13026/dp1f-ex47), made available under the Open Database License, ODbL 1.0: a database
     made from it must stay under that licence and carry the notice.
     """
-    standard = json.loads(_text("icu/standard.json"))
-    mean, scale = np.array(standard["mean"]), np.array(standard["scale"])
-    rows = list(csv.DictReader(io.StringIO(_text("icu/hours.csv"))))
-    vitals = np.array([[float(row[name]) for name in CHANNELS] for row in rows])
+    rows, vitals, keys = _icu_rows()
     hours = [int(row["hour"]) for row in rows]
     stays, patients = [row["stay_id"] for row in rows], [row["subject_id"] for row in rows]
-    keys = (vitals - mean) / scale
-    values = np.column_stack([vitals[:, CHANNELS.index("spo2")], alarms(vitals).any(axis=1)])
+    events = alarms(vitals).any(axis=1).astype(np.float64)
+    values = np.column_stack([vitals[:, CHANNELS.index("spo2")], events])
     entries = [place for place, hour in enumerate(hours) if hour < FIRST_HOURS]
     later = [place for place, hour in enumerate(hours) if hour >= FIRST_HOURS]
     return Sample(
@@ -123,6 +122,23 @@ def icu_hours() -> Sample:
     )
 
 
+def icu_stays() -> tuple[Stay, ...]:
+    """The same twelve patients' 78 hours as stays, for experiments on whole stays."""
+    rows, vitals, keys = _icu_rows()
+    names = np.array([row["stay_id"] for row in rows])
+    measured = np.array([[name not in row["filled"].split() for name in CHANNELS] for row in rows])
+    for array in (vitals, keys, measured):
+        array.setflags(write=False)
+    found = []
+    for stay in dict.fromkeys(names.tolist()):
+        # A stay's rows are together, in the order of its hours.
+        places = np.flatnonzero(names == stay)
+        part = slice(int(places[0]), int(places[-1]) + 1)
+        patient = rows[part.start]["subject_id"]
+        found.append(Stay(f"stay-{stay}", f"patient-{patient}", vitals[part], measured[part], keys[part]))
+    return tuple(found)
+
+
 def conversations() -> Sample:
     """Ten days of fifteen synthetic users' chats with an assistant, from MemoryBank: 566 exchanges, 100 questions.
 
@@ -131,10 +147,13 @@ def conversations() -> Sample:
     mixture over eight topics, named in ``value_names``: the softmax of the key's cosines with the embeddings
     of those names, at temperature 0.05, so that a readout is the mixture of topics near a query. Queries are
     the data set's probing questions, each about one user's chats, embedded likewise: asking them needs no model.
+    The evidence of a question, the exchanges that hold its answer, was marked by hand for this package; one question
+    has none.
 
     MemoryBank is MIT-licensed, Copyright (c) 2023 Wanjun Zhong.
     """
     exchanges, questions = _lines("conversations/exchanges.jsonl"), _lines("conversations/questions.jsonl")
+    marked = _lines("conversations/evidence.jsonl")
     embedded = np.load(io.BytesIO(_bytes("conversations/embeddings.npz")), allow_pickle=False)
     keys = embedded["exchanges"].astype(np.float64)
     return Sample(
@@ -152,7 +171,16 @@ def conversations() -> Sample:
         nu=0.8,
         licence="MIT",
         notice=_text("conversations/NOTICE.txt"),
+        evidence=tuple(tuple(one["evidence"]) for one in marked),
     )
+
+
+def _icu_rows() -> tuple[list[dict[str, str]], Matrix, Matrix]:
+    """The file's rows, their vitals (n, 6) in clinical units, and the same standardized."""
+    standard = json.loads(_text("icu/standard.json"))
+    rows = list(csv.DictReader(io.StringIO(_text("icu/hours.csv"))))
+    vitals = np.array([[float(row[name]) for name in CHANNELS] for row in rows], dtype=np.float64)
+    return rows, vitals, (vitals - np.array(standard["mean"])) / np.array(standard["scale"])
 
 
 def _bytes(name: str) -> bytes:
@@ -163,7 +191,7 @@ def _text(name: str) -> str:
     return _bytes(name).decode("utf-8")
 
 
-def _lines(name: str) -> list[dict[str, str]]:
+def _lines(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in _text(name).splitlines()]
 
 

@@ -1,8 +1,15 @@
-"""Every way in which a proof can fail to verify, each with its own name.
+"""Every way in which a proof, or the archive of an audit, can fail to verify, each with its own name.
 
 ::
 
     VerificationError
+    ├── ArchiveError                         docs/formats/audit-archive.md
+    │   ├── ArchiveManifestInvalid  ArchiveFormatUnsupported  ArchiveUnfinished
+    │   ├── ArchiveFileMissing  ArchiveFileUnknown  ArchiveFileMismatch  ArchiveDigestMismatch
+    │   ├── ArchiveTableInvalid  ArchiveRowsMissing  ArchiveArrayInvalid
+    │   ├── ArchiveStateUnknown  ArchiveStateMismatch  ArchiveReferenceDependent
+    │   ├── ArchiveComparisonMismatch  ArchiveProjectionMismatch  ArchiveReadingMismatch
+    │   └── ArchiveAnswerMismatch  ArchiveNumberMismatch
     └── ProofError                           docs/formats/proof.md
         ├── ProofTooLarge  ProofNotJson  ProofFormatUnsupported  ProofFieldMissing  ProofFieldUnknown
         ├── ProofFieldInvalid  ProofContradictory  ProofNotCanonical
@@ -18,6 +25,25 @@ from __future__ import annotations
 from expunge.errors import VerificationError
 
 __all__ = [
+    "ArchiveAnswerMismatch",
+    "ArchiveArrayInvalid",
+    "ArchiveComparisonMismatch",
+    "ArchiveDigestMismatch",
+    "ArchiveError",
+    "ArchiveFileMismatch",
+    "ArchiveFileMissing",
+    "ArchiveFileUnknown",
+    "ArchiveFormatUnsupported",
+    "ArchiveManifestInvalid",
+    "ArchiveNumberMismatch",
+    "ArchiveProjectionMismatch",
+    "ArchiveReadingMismatch",
+    "ArchiveReferenceDependent",
+    "ArchiveRowsMissing",
+    "ArchiveStateMismatch",
+    "ArchiveStateUnknown",
+    "ArchiveTableInvalid",
+    "ArchiveUnfinished",
     "ProofCoefficientUnproved",
     "ProofConditionUnproved",
     "ProofContradictory",
@@ -39,6 +65,82 @@ __all__ = [
     "ProofWitnessMass",
     "ProofWitnessMissing",
 ]
+
+
+class ArchiveError(VerificationError):
+    """The archive of an audit is malformed, or says what its states do not."""
+
+
+class ArchiveManifestInvalid(ArchiveError):
+    """The manifest is not JSON, or lacks a field, or has one of the wrong type."""
+
+
+class ArchiveFormatUnsupported(ArchiveError):
+    """The format is not one that is spoken here."""
+
+
+class ArchiveUnfinished(ArchiveError):
+    """The audit was not run to its end."""
+
+
+class ArchiveFileMissing(ArchiveError):
+    """A file that the manifest lists is not there."""
+
+
+class ArchiveFileUnknown(ArchiveError):
+    """There is a table or a unit of states that the manifest does not list."""
+
+
+class ArchiveFileMismatch(ArchiveError):
+    """A file is not the one that the manifest lists."""
+
+
+class ArchiveDigestMismatch(ArchiveError):
+    """The digest of the whole is not that of the files."""
+
+
+class ArchiveTableInvalid(ArchiveError):
+    """A table cannot be read, or lacks a column."""
+
+
+class ArchiveRowsMissing(ArchiveError):
+    """There are fewer or more rows than operations were scheduled."""
+
+
+class ArchiveArrayInvalid(ArchiveError):
+    """An array is missing, has the wrong shape, or holds something that is not a finite number."""
+
+
+class ArchiveStateUnknown(ArchiveError):
+    """A row speaks of a state that is not kept."""
+
+
+class ArchiveStateMismatch(ArchiveError):
+    """The check of a state, recomputed from its keys, is not the one on record."""
+
+
+class ArchiveReferenceDependent(ArchiveError):
+    """A state is judged by the solver that it comes from."""
+
+
+class ArchiveComparisonMismatch(ArchiveError):
+    """A difference, recomputed from two states, is not the one on record."""
+
+
+class ArchiveProjectionMismatch(ArchiveError):
+    """A residual of a projection, recomputed, is not the one on record."""
+
+
+class ArchiveReadingMismatch(ArchiveError):
+    """A number read off a state is not the one on record."""
+
+
+class ArchiveAnswerMismatch(ArchiveError):
+    """A state answers otherwise than is on record."""
+
+
+class ArchiveNumberMismatch(ArchiveError):
+    """A reported number is not the statistic of the rows that it is said to be."""
 
 
 class ProofError(VerificationError):

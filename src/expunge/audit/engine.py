@@ -1,0 +1,256 @@
+"""How an experiment is run: tasks, workers, and an archive that does not depend on them.
+
+An experiment splits into tasks that know nothing of each other; a task's outcome depends on its arguments alone. Linear
+algebra is held to one thread inside every task, because the order of a sum depends on the number of threads. So the
+archive is the same, bit for bit, whether one process runs the tasks, many do (joblib), or a cluster does (Ray), as
+long as the machines are alike. Outcomes are written as they come, by the process that was started, and a killed run
+continues where it stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from expunge.audit.archive import Folder, load_polars
+from expunge.audit.experiments import load_experiment
+from expunge.audit.machine import describe_machine, describe_versions, source_commit
+from expunge.audit.outcome import Outcome
+from expunge.audit.schema import TABLES, Columns, frame_schema
+from expunge.audit.summary import Number, evaluate
+from expunge.errors import InputError, MissingExtra
+from expunge.types import Matrix
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["Backend", "Experiment", "Finished", "Plan", "Task", "run_experiment"]
+
+Backend = Literal["local", "ray"]
+
+# Parents that a thread of this worker watches: a killed run must not leave its workers behind.
+_watching: set[int] = set()
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What the user asked for: the whole or a quick look, and their own keys (n, d) with a width and a sparsity.
+
+    ``clinical`` is a folder of MIMIC-IV, or PhysioNet 2019's data, for the clinical regime.
+    """
+
+    quick: bool = False
+    keys: Matrix | None = None
+    source: str | None = None
+    sigma: float | None = None
+    nu: float | None = None
+    clinical: str | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A part of an experiment. ``unit`` names its files; the arguments are plain."""
+
+    unit: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One of the paper's experiments.
+
+    ``settings`` is everything that decides the numbers, as plain JSON. ``scheduled`` says how many rows of trials each
+    (regime, arm) must have, so that no failure can leave the denominators. ``perform`` runs one task. ``numbers`` says
+    what is reported, ``speeds`` what is reported of the timings, and ``headlines`` puts a few of them into lines.
+    ``columns`` are those beyond `schema`. A serial experiment measures time and shares the machine with nobody.
+    """
+
+    name: str
+    title: str
+    section: str
+    settings: Callable[[Plan], dict[str, Any]]
+    tasks: Callable[[Plan], list[Task]]
+    scheduled: Callable[[Plan], dict[str, int]]
+    perform: Callable[[Plan, Task], Outcome]
+    numbers: Callable[[Mapping[str, polars.DataFrame]], list[Number]]
+    headlines: Callable[[Mapping[str, float]], list[str]]
+    speeds: Callable[[Mapping[str, polars.DataFrame]], list[Number]] | None = None
+    columns: Mapping[str, Columns] = field(default_factory=dict)
+    own_keys: bool = False
+    serial: bool = False
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a run came to: where it is, its digest, and how many tasks were done now or before."""
+
+    experiment: str
+    path: Path
+    digest: str
+    tasks: int
+    resumed: int
+    seconds: float
+    numbers: dict[str, float]
+
+
+def run_experiment(
+    name: str,
+    out: Path,
+    plan: Plan,
+    *,
+    jobs: int = 1,
+    backend: Backend = "local",
+    address: str | None = None,
+    resume: bool = False,
+    watch: Callable[[int, int, Outcome | None], None] | None = None,
+) -> Finished:
+    """Run an experiment into ``out/name``, or finish one that was begun there.
+
+    `watch` is told (tasks done, tasks in all, the outcome that came) as outcomes come. Raises InputError for what
+    cannot be run; whatever a task raises stops the run, and the outcomes so far stay.
+    """
+    experiment = load_experiment(name)
+    if plan.keys is not None and not experiment.own_keys:
+        raise InputError(f"{name} is about the paper's own entries and takes no keys")
+    if jobs < 1:
+        raise InputError(f"jobs must be a positive number of workers, not {jobs}")
+    if backend == "local" and address is not None:
+        raise InputError("an address is that of a Ray cluster: add --backend ray")
+    load_polars()
+    started = time.perf_counter()
+    tasks = experiment.tasks(plan)
+    header = {
+        "experiment": name,
+        "quick": plan.quick,
+        "settings": experiment.settings(plan),
+        "scheduled": experiment.scheduled(plan),
+        "versions": describe_versions(),
+        "commit": source_commit(),
+    }
+    tell = watch or (lambda done, total, outcome: None)
+    with Folder.begun(out / name, header, resume=resume) as folder:
+        if folder.finished:
+            tell(len(tasks), len(tasks), None)
+            return _finished(experiment, folder.path, len(tasks), len(tasks), started)
+        done = folder.done()
+        waiting = [task for task in tasks if task.unit not in done]
+        tell(len(tasks) - len(waiting), len(tasks), None)
+        workers = 1 if experiment.serial else jobs
+        for count, outcome in enumerate(_outcomes(name, plan, waiting, workers, backend, address), 1):
+            folder.keep(outcome)
+            tell(len(tasks) - len(waiting) + count, len(tasks), outcome)
+        with _one_thread():
+            tables = _complete(experiment, folder.collect([task.unit for task in tasks], experiment.columns))
+        run = {
+            "backend": backend,
+            "jobs": workers,
+            "seconds": time.perf_counter() - started,
+            "resumed": len(tasks) - len(waiting),
+            "machine": describe_machine(),
+        }
+        folder.finish(tables, run)
+        return _finished(experiment, folder.path, len(tasks), len(tasks) - len(waiting), started)
+
+
+def perform(name: str, plan: Plan, task: Task) -> Outcome:
+    """Run one task of an experiment, with one thread of linear algebra."""
+    experiment = load_experiment(name)
+    with _one_thread():
+        return experiment.perform(plan, task)
+
+
+def _complete(experiment: Experiment, tables: dict[str, polars.DataFrame]) -> dict[str, polars.DataFrame]:
+    """Add the reported numbers."""
+    polars = load_polars()
+    schema = frame_schema(TABLES["summary"], polars)
+    found = dict(tables)
+    found["summary"] = polars.DataFrame(evaluate(experiment.numbers(tables), tables), schema=schema, orient="row")
+    if experiment.speeds is not None:
+        found["speeds"] = polars.DataFrame(evaluate(experiment.speeds(tables), tables), schema=schema, orient="row")
+    return found
+
+
+def _finished(experiment: Experiment, path: Path, tasks: int, resumed: int, started: float) -> Finished:
+    from expunge.audit.archive import open_archive
+
+    archive = open_archive(path.parent)
+    numbers = archive.numbers(experiment.name)
+    digest = archive.manifest(experiment.name)["digest"]
+    return Finished(experiment.name, path, digest, tasks, resumed, time.perf_counter() - started, numbers)
+
+
+def _outcomes(
+    name: str, plan: Plan, tasks: Sequence[Task], jobs: int, backend: Backend, address: str | None
+) -> Iterator[Outcome]:
+    """Outcomes as they come, in any order."""
+    if backend == "ray":
+        return _by_ray(name, plan, tasks, jobs, address)
+    if jobs == 1 or len(tasks) <= 1:
+        return (perform(name, plan, task) for task in tasks)
+    return _by_joblib(name, plan, tasks, jobs)
+
+
+def _by_joblib(name: str, plan: Plan, tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
+    joblib = _load("joblib", "audit")
+    parallel = joblib.Parallel(n_jobs=jobs, backend="loky", return_as="generator_unordered", pre_dispatch="2*n_jobs")
+    outcomes: Iterator[Outcome] = parallel(joblib.delayed(_beside)(os.getpid(), name, plan, task) for task in tasks)
+    return outcomes
+
+
+def _beside(parent: int, name: str, plan: Plan, task: Task) -> Outcome:
+    """Run a task in a worker that does not outlive the process it works for."""
+    if parent not in _watching:
+        _watching.add(parent)
+        threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+    return perform(name, plan, task)
+
+
+def _leave_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+def _by_ray(name: str, plan: Plan, tasks: Sequence[Task], jobs: int, address: str | None) -> Iterator[Outcome]:
+    """Through a cluster at an address, or one that is started here and stopped again."""
+    ray = _load("ray", "cluster")
+    own = not ray.is_initialized()
+    if own:
+        where = {"num_cpus": jobs, "include_dashboard": False} if address is None else {"address": address}
+        try:
+            ray.init(log_to_driver=False, logging_level="ERROR", **where)
+        except (ConnectionError, ValueError, RuntimeError) as problem:
+            raise InputError(f"no Ray cluster answers at {address}: {str(problem).splitlines()[0]}") from None
+    try:
+        shared = ray.put(plan)
+        remote = ray.remote(num_cpus=1, max_retries=2)(perform)
+        waiting = list(reversed(tasks))
+        # Twice the workers keeps each of them busy; more would keep outcomes that nobody has asked for.
+        in_flight = [remote.remote(name, shared, waiting.pop()) for _ in range(min(2 * jobs, len(waiting)))]
+        while in_flight:
+            ready, in_flight = ray.wait(in_flight, num_returns=1)
+            yield ray.get(ready[0])
+            if waiting:
+                in_flight.append(remote.remote(name, shared, waiting.pop()))
+    finally:
+        if own:
+            ray.shutdown()
+
+
+def _one_thread() -> Any:
+    # Only libraries that are loaded can be held to a thread, and SciPy brings linear algebra of its own.
+    import_module("scipy.linalg")
+    return _load("threadpoolctl", "audit").threadpool_limits(limits=1)
+
+
+def _load(module: str, extra: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as problem:
+        raise MissingExtra(f"this needs {module}: pip install 'expunge[{extra}]'") from problem

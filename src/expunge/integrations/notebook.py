@@ -1,0 +1,297 @@
+"""One memory of a store as a notebook: it begins with nothing, grows, and may become empty again.
+
+A fit at a cap C needs n ≥ ⌈1/C⌉ entries, and a memory needs one. An agent's first note is one entry, and a user may
+ask for all of them back. So the cap follows the notebook, in recorded steps:
+
+- the first note creates the memory, at ν for one entry;
+- when there are twice as many notes as the cap was set for, the memory is rebuilt at ν for all of them;
+- an erasure that would leave too few for the cap first rebuilds at ν for those that stay;
+- an erasure that leaves none drops the memory, and the next note creates another, under the same name.
+
+A rebuild is a *different* reference and has its own receipt; it ends the certificates of entries pruned in the mode
+*forget* and brings archived ones back. Growing from 1 to n takes log₂ n of them. Several threads and processes may
+use one notebook.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from expunge.entries import check_id, decode_payload
+from expunge.errors import DeletionRefused, InputError, SolveError, StoreError
+from expunge.kernel import kernel_block
+from expunge.problem import Problem, cap_from, fewest_keys
+from expunge.store import Conflict, Store, StoredMemory, SubjectErasure
+from expunge.types import Vector
+from expunge.view import View
+
+__all__ = ["Erasure", "Note", "Notebook", "Step"]
+
+log = logging.getLogger("expunge")
+
+Seen = TypeVar("Seen")
+
+# Another writer may come in between; each time means that its own edit went through.
+_TRIES = 100
+
+
+@dataclass(frozen=True)
+class Step:
+    """One leaf of the ledger: what was done, to which ids, and where its receipt is."""
+
+    outcome: str
+    index: int
+    applied: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """An erasure of a subject: the steps in this notebook, and the store's summary where other entries were left."""
+
+    steps: tuple[Step, ...]
+    summary: SubjectErasure | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing of the subject is left in the store."""
+        return self.summary is None or self.summary.complete
+
+    @property
+    def count(self) -> int:
+        """Entries erased, over all memories."""
+        dropped = sum(len(step.applied) for step in self.steps if step.outcome == "dropped")
+        return dropped + (0 if self.summary is None else sum(len(names) for names in self.summary.applied.values()))
+
+
+@dataclass(frozen=True, eq=False)
+class Note:
+    """One note; ``similarity`` is κ to what was asked, ``weight`` its coefficient, zero where it is archived."""
+
+    id: str
+    subject: str | None
+    payload: Any
+    key: Vector
+    weight: float
+    similarity: float = 1.0
+
+
+class Notebook:
+    """Notes under one name in a store."""
+
+    def __init__(self, store: Store, name: str, *, sigma: float = 1.0, nu: float = 0.5) -> None:
+        # A width or a sparsity that cannot be is found out now, and not with the first note.
+        Problem.of([[0.0]], sigma=sigma, nu=nu)
+        self.store = store
+        self.name = name
+        self.sigma = sigma
+        self.nu = nu
+        self._turn = threading.Lock()
+
+    @property
+    def memory(self) -> StoredMemory | None:
+        """The memory, while there is a note."""
+        return self.store[self.name] if self.name in self.store else None  # noqa: SIM401 — a store is no dict
+
+    @property
+    def dimension(self) -> int | None:
+        """Coordinates of a key, once there is one."""
+        return self.look(lambda view: int(view.state.gram.keys.shape[1]), None)
+
+    def __len__(self) -> int:
+        return self.look(_size, 0)
+
+    def write(
+        self,
+        key: Vector,
+        *,
+        id: str | None = None,  # noqa: A002 — the public word
+        subject: str | None = None,
+        payload: Any = None,
+    ) -> tuple[Step, ...]:
+        """Add a note; its value is its key. Without an id it gets one that no other note has or had."""
+        name = uuid.uuid4().hex if id is None else check_id(id)
+        with self._turn:
+            for _ in range(_TRIES):
+                memory = self.memory
+                if memory is None:
+                    made = self._create(key, name, subject, payload)
+                    if made is not None:
+                        return (made,)
+                    continue
+                try:
+                    receipt = memory.admit(key, key, id=name, subject=subject, payload=payload)
+                except StoreError:
+                    if self._is_same(memory):
+                        raise
+                    continue
+                return (Step(receipt.outcome, receipt.index, receipt.applied), *self._grown(memory))
+        raise self._crowded()
+
+    def erase(self, ids: str | Iterable[str]) -> tuple[Step, ...]:
+        """Erase notes; the memory goes with the last of them."""
+        names = [ids] if isinstance(ids, str) else list(ids)
+        with self._turn:
+            return self._erased(lambda view: _known(view, names))
+
+    def erase_subject(self, subject: str) -> Erasure:
+        """Erase everything of a subject: the notes here, and whatever other memories of the store have."""
+        with self._turn:
+            steps = self._erased(lambda view: _of_subject(view, subject), only_make_room=True)
+        try:
+            summary = self.store.erase_subject(subject)
+        except InputError:
+            # Dropping the notebook may have taken the last of them.
+            if not any(step.outcome == "dropped" for step in steps):
+                raise
+            return Erasure(steps, None)
+        return Erasure(steps, summary)
+
+    def notes(self) -> tuple[Note, ...]:
+        """Every note, those in the archive included."""
+        return self.look(lambda view: tuple(_notes(view, range(_size(view)))), ())
+
+    def nearest(self, query: Vector, count: int) -> tuple[Note, ...]:
+        """Notes by similarity to a query, whatever they weigh; those in the archive included."""
+
+        def found(view: View) -> tuple[Note, ...]:
+            similarity = kernel_block(query[None, :], _keys(view), view.state.gram.sigma)[0]
+            rows = np.argsort(-similarity, kind="stable")[:count].tolist()
+            return tuple(_notes(view, rows, similarity))
+
+        return self.look(found, ())
+
+    def look(self, at: Callable[[View], Seen], empty: Seen) -> Seen:
+        """What `at` makes of the memory as it is now, whole; `empty` where there is none."""
+        memory = self.memory
+        if memory is None:
+            return empty
+        try:
+            return memory.look(at)
+        except StoreError:
+            if self._is_same(memory):
+                raise
+            return empty
+
+    def _create(self, key: Vector, name: str, subject: str | None, payload: Any) -> Step | None:
+        try:
+            memory = self.store.create(
+                self.name,
+                [key],
+                [key],
+                sigma=self.sigma,
+                nu=self.nu,
+                ids=[name],
+                subjects=[subject],
+                payloads=[payload],
+            )
+        except InputError:
+            if self.memory is None:
+                raise
+            return None
+        return Step("created", self.store.receipts(memory.name, limit=1)[0].index, (name,))
+
+    def _grown(self, memory: StoredMemory) -> tuple[Step, ...]:
+        """Rebuild at ν once there are twice as many notes as the cap was set for."""
+        size, digest = memory.look(lambda view: (_size(view), view.digest))
+        set_for = 1.0 / (self.nu * memory.cap)
+        if size < 2.0 * set_for * (1.0 - 1e-9):
+            return ()
+        try:
+            receipt = memory.rebuild(nu=self.nu, expected=digest)
+        except (StoreError, SolveError) as problem:
+            # The note is in; the cap can follow with a later one.
+            log.info("%s keeps its cap for now: %s", self.name, problem)
+            return ()
+        return (Step(receipt.outcome, receipt.index),)
+
+    def _erased(self, choose: Callable[[View], list[str]], *, only_make_room: bool = False) -> tuple[Step, ...]:
+        """Erase what `choose` picks, or only make it possible to: the cap follows, or the memory goes."""
+        steps: list[Step] = []
+        for _ in range(_TRIES):
+            memory = self.memory
+            if memory is None:
+                if only_make_room:
+                    return tuple(steps)
+                raise InputError(f"nothing is remembered in {self.name!r}")
+            try:
+                names, left, digest = memory.look(lambda view: (*_split(view, choose(view)), view.digest))
+                if names and left == 0:
+                    leaf = self.store.drop(self.name, expected=digest)
+                    return (*steps, Step("dropped", leaf.index, tuple(names)))
+                if names and left < fewest_keys(memory.cap):
+                    receipt = memory.rebuild(cap=cap_from(left, nu=self.nu), expected=digest)
+                    steps.append(Step(receipt.outcome, receipt.index))
+                if only_make_room:
+                    return tuple(steps)
+                receipt = memory.delete(names)
+                return (*steps, Step(receipt.outcome, receipt.index, receipt.applied))
+            except Conflict:
+                continue
+            except DeletionRefused as problem:
+                grounds = problem.receipt.refusal
+                if grounds is None or grounds.reason != "too_few_entries":
+                    raise
+            except StoreError:
+                if self._is_same(memory):
+                    raise
+        raise self._crowded()
+
+    def _is_same(self, memory: StoredMemory) -> bool:
+        """Whether the name still means this memory; somebody may have dropped it."""
+        now = self.memory
+        return now is not None and now.uuid == memory.uuid
+
+    def _crowded(self) -> StoreError:
+        return StoreError(f"{self.name!r} was edited by others {_TRIES} times in a row; try again")
+
+
+def _size(view: View) -> int:
+    return view.size + len(view.warranties.archive)
+
+
+def _keys(view: View) -> Any:
+    return np.vstack([view.keys, *(entry.key for entry in view.warranties.archive.values())])
+
+
+def _notes(view: View, rows: Iterable[int], similarity: Vector | None = None) -> Iterable[Note]:
+    """Notes by row: live ones first, then the archive."""
+    archive: Sequence[str] = list(view.warranties.archive)
+    for row in rows:
+        near = 1.0 if similarity is None else float(similarity[row])
+        if row < view.size:
+            slot, data = int(view.slots[row]), view.entries
+            payload = decode_payload(data.payloads[slot])
+            weight = float(view.coefficients[row])
+            yield Note(data.ids[slot] or "", data.subjects[slot], payload, view.keys[row], weight, near)
+        else:
+            name = archive[row - view.size]
+            entry = view.warranties.archive[name]
+            yield Note(name, entry.subject, decode_payload(entry.payload), entry.key, 0.0, near)
+
+
+def _known(view: View, names: list[str]) -> list[str]:
+    if len(set(names)) < len(names):
+        raise InputError("an id is listed twice; nothing was deleted")
+    for name in names:
+        if view.slot(check_id(name)) is None and name not in view.warranties.records:
+            raise InputError(f"no entry has id {name!r}; nothing was deleted")
+    return names
+
+
+def _of_subject(view: View, subject: str) -> list[str]:
+    live = [name for name, owner in zip(view.ids, view.subjects, strict=True) if owner == subject]
+    return live + [name for name, record in view.warranties.records.items() if record.subject == subject]
+
+
+def _split(view: View, names: list[str]) -> tuple[list[str], int]:
+    """What is to go, and how many notes stay."""
+    gone = set(names)
+    live = sum(name not in gone for name in view.ids)
+    return names, live + sum(name not in gone for name in view.warranties.archive)

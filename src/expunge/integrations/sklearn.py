@@ -1,0 +1,206 @@
+"""The one-class fit as a scikit-learn estimator that can learn more, and unlearn, without starting again.
+
+`SupportVectorMemory` solves the problem of `sklearn.svm.OneClassSVM` with the RBF kernel, to machine precision. Ours
+has Σα = 1 and 0 ≤ α ≤ C = 1/(νn) with κ(a, b) = exp(−‖a − b‖²/σ²); scikit-learn's has Σα = νn and 0 ≤ α ≤ 1 with
+exp(−γ‖a − b‖²). So γ = 1/σ², its α is ours over C, its score Σακ likewise, and its offset, where the margin's scores
+lie, is (1 − ρ)/(2C).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from expunge.errors import InputError
+from expunge.memory import Memory
+from expunge.receipt import Receipt
+from expunge.tolerances import PUBLISHED
+from expunge.types import IndexArray, Matrix, Vector
+
+__all__ = ["SupportVectorMemory"]
+
+
+class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
+    """Outlier detection with exact additions and checked deletions.
+
+    Parameters
+    ----------
+    nu : float in (0, 1], default 0.5
+        Bound on the fraction of outliers, and below it of support vectors, *at the fit*: it sets the cap C = 1/(νn),
+        which `partial_fit` and `remove` keep. `OneClassSVM(nu=...)` on the samples that are left is another problem
+        unless their number is that of the fit; the one that is solved here has ``nu_`` for its sparsity.
+    gamma : {"scale", "auto"} or float, default "scale"
+        1/σ²: "scale" is 1/(d · variance of X), "auto" is 1/d, both taken at the fit.
+
+    Attributes
+    ----------
+    memory_ : Memory
+        What is fitted; certificates, warranties and proofs are its.
+    ids_ : tuple of str
+        The samples' names, in row order; by default their number of arrival.
+    nu_, gamma_ : float
+        1/(Cn) for the n samples there are now, and 1/σ².
+    support_, support_vectors_, dual_coef_, intercept_, offset_, n_support_
+        As in `OneClassSVM`, for the samples there are now.
+    receipts_ : list of Receipt
+        What each later edit did, in order.
+
+    Examples
+    --------
+    >>> X = [[0], [0.44], [0.45], [0.46], [1]]
+    >>> memory = SupportVectorMemory(gamma="auto").fit(X)
+    >>> memory.predict(X).tolist()
+    [-1, 1, 1, 1, -1]
+    >>> memory.partial_fit([[0.5]], ids=["late"]).remove(["late"]).outcome
+    'certified_zero'
+
+    """
+
+    memory_: Memory
+    receipts_: list[Receipt]
+    n_features_in_: int
+
+    def __init__(self, *, nu: float = 0.5, gamma: Literal["scale", "auto"] | float = "scale") -> None:
+        self.nu = nu
+        self.gamma = gamma
+
+    def fit(self, X: Any, y: Any = None, *, ids: Sequence[str] | None = None) -> Self:
+        """Fit to samples X (n, d); `ids` name them."""
+        points = self._points(X, reset=True)
+        self.memory_ = Memory.fit(points, np.zeros(len(points)), sigma=self._sigma(points), nu=self.nu, ids=ids)
+        self.receipts_ = []
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, *, ids: Sequence[str] | None = None) -> Self:
+        """Admit samples X (m, d) one by one, at the cap of the fit; the first call fits."""
+        if not hasattr(self, "memory_"):
+            return self.fit(X, ids=ids)
+        points = self._points(X, reset=False)
+        if ids is not None and len(ids) != len(points):
+            raise InputError(f"{len(ids)} ids for {len(points)} samples")
+        for row, point in enumerate(points):
+            self.receipts_.append(self.memory_.admit(point, 0.0, id=None if ids is None else ids[row]))
+        return self
+
+    def remove(self, samples: str | int | Iterable[str | int]) -> Receipt:
+        """Unlearn samples by id or by number of arrival, in one checked transaction.
+
+        Afterwards this equals a fresh fit of the others at the same cap. Raises DeletionRefused, with nothing
+        changed, where the cap needs more samples than would be left.
+        """
+        check_is_fitted(self, "memory_")
+        wanted = [samples] if isinstance(samples, str | int) else list(samples)
+        if any(isinstance(name, bool) or not isinstance(name, str | int | np.integer) for name in wanted):
+            raise InputError("samples are named by their ids, or by their numbers of arrival")
+        receipt = self.memory_.delete([name if isinstance(name, str) else str(int(name)) for name in wanted])
+        self.receipts_.append(receipt)
+        return receipt
+
+    def score_samples(self, X: Any) -> Vector:
+        """Σακ(x, x_i) in scikit-learn's scale, (m,): the larger, the more of an inlier."""
+        check_is_fitted(self, "memory_")
+        points = self._points(X, reset=False)
+        found = self.memory_.solution
+        return found.similarity(points) / found.problem.cap
+
+    def decision_function(self, X: Any) -> Vector:
+        """Signed distance to the boundary, (m,): positive for an inlier."""
+        return np.asarray(self.score_samples(X) - self.offset_)
+
+    def predict(self, X: Any) -> IndexArray:
+        """1 for an inlier, −1 for an outlier, (m,)."""
+        return np.where(self.decision_function(X) >= 0.0, 1, -1)
+
+    @property
+    def offset_(self) -> float:
+        """Where the scores of the margin lie, less the published tolerance: rounding does not put it outside."""
+        return (1.0 - self.memory_.offset - PUBLISHED) / (2.0 * self.memory_.cap)
+
+    @property
+    def intercept_(self) -> Vector:
+        """−offset, as an array."""
+        return np.array([-self.offset_])
+
+    @property
+    def support_(self) -> IndexArray:
+        """Rows of the samples with a coefficient."""
+        return np.flatnonzero(self.memory_.coefficients)
+
+    @property
+    def support_vectors_(self) -> Matrix:
+        """Their coordinates."""
+        return self.memory_.keys[self.support_]
+
+    @property
+    def dual_coef_(self) -> Matrix:
+        """Their coefficients in scikit-learn's scale, (1, n_support)."""
+        return (self.memory_.coefficients[self.support_] / self.memory_.cap)[None, :]
+
+    @property
+    def n_support_(self) -> npt.NDArray[np.int32]:
+        """How many there are, (1,)."""
+        return np.array([self.support_.size], dtype=np.int32)
+
+    @property
+    def ids_(self) -> tuple[str, ...]:
+        """Names of the samples in row order."""
+        return self.memory_.ids
+
+    @property
+    def nu_(self) -> float:
+        """Sparsity of the problem that is solved now: 1/(Cn)."""
+        return 1.0 / (self.memory_.cap * len(self.memory_))
+
+    @property
+    def gamma_(self) -> float:
+        """1/σ²."""
+        return 1.0 / self.memory_.sigma**2
+
+    def _points(self, X: Any, *, reset: bool) -> Matrix:
+        return np.asarray(validate_data(self, X, reset=reset, dtype=np.float64), dtype=np.float64)
+
+    def _sigma(self, points: Matrix) -> float:
+        if isinstance(self.gamma, str):
+            spread = float(points.var()) if self.gamma == "scale" else 1.0
+            if self.gamma not in ("scale", "auto"):
+                raise InputError(f'gamma is "scale", "auto" or a positive number, not {self.gamma!r}')
+            # As scikit-learn has it: constant samples get γ = 1.
+            gamma = 1.0 / (points.shape[1] * spread) if spread else 1.0
+        else:
+            gamma = float(self.gamma)
+            if not 0.0 < gamma < np.inf:
+                raise InputError(f'gamma is "scale", "auto" or a positive number, not {self.gamma!r}')
+        return float(gamma**-0.5)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With the memory in its file format: a lock and a journal cannot be pickled."""
+        state = dict(super().__getstate__())
+        if "memory_" in state:
+            state["memory_"] = _packed(state["memory_"])
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(state.get("memory_"), bytes):
+            state = state | {"memory_": _unpacked(state["memory_"])}
+        super().__setstate__(state)
+
+
+def _packed(memory: Memory) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "memory"
+        memory.save(path)
+        return path.read_bytes()
+
+
+def _unpacked(data: bytes) -> Memory:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "memory"
+        path.write_bytes(data)
+        return Memory.load(path)

@@ -1,0 +1,48 @@
+"""Support selection over a stream, maintained: one admission and one deletion a step instead of a fit.
+
+A window of n entries slides over a stream. The selection after each step is the support set of the window's fit at a
+fixed cap, which `Memory` keeps current through its checked edits, so the choice equals a fresh fit's at a fraction
+of its cost (benchmarks/selection.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from expunge.memory import Memory
+
+__all__ = ["SupportStream"]
+
+
+class SupportStream:
+    """A sliding window of entries whose support set is always known."""
+
+    def __init__(self, keys: Any, *, sigma: float, nu: float) -> None:
+        """Start from keys (n, d), oldest first; the cap is 1/(ν n) from now on."""
+        self._memory = Memory.fit(keys, np.zeros(len(keys)), sigma=sigma, nu=nu, ids=[f"{i}" for i in range(len(keys))])
+        self._oldest, self._next = 0, len(keys)
+
+    def __len__(self) -> int:
+        return len(self._memory)
+
+    @property
+    def memory(self) -> Memory:
+        """The memory behind the stream: reading it is fine, editing it is not."""
+        return self._memory
+
+    def step(self, key: Any) -> tuple[int, ...]:
+        """Take one key in and let the oldest go; the numbers in the stream of the entries selected now, ascending."""
+        self._memory.admit(key, 0.0, id=f"{self._next}")
+        self._next += 1
+        self._memory.delete(f"{self._oldest}")
+        self._oldest += 1
+        return self.selected
+
+    @property
+    def selected(self) -> tuple[int, ...]:
+        """Numbers in the stream (0 is the first key ever) of the entries with positive coefficients, ascending."""
+        rows = np.flatnonzero(self._memory.coefficients).tolist()
+        ids = self._memory.ids
+        return tuple(sorted(int(ids[row]) for row in rows))

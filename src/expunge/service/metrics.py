@@ -1,0 +1,129 @@
+"""Prometheus metrics: what this service has done, and what the store holds.
+
+Counters and histograms are added up over the workers of one `expunge serve` (`PROMETHEUS_MULTIPROC_DIR`, which it
+sets when it starts several); what the store holds is looked up when asked, so every worker of every machine says the
+same. Labels are route templates, outcomes and states: there is no name, id or subject among them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+from sqlalchemy import select
+
+from expunge.receipt import Receipt
+from expunge.store import Store, StoredMemory
+from expunge.store.schema import memories, states
+from expunge.view import View
+
+__all__ = ["MULTIPROCESS", "Metrics"]
+
+MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
+_RESIDUALS = (1e-17, 1e-16, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """Metrics of one worker."""
+
+    def __init__(self, store: Store) -> None:
+        own = self._own = CollectorRegistry()
+        self._held = _Held(store)
+        self._requests = Histogram(
+            "expunge_request_seconds",
+            "Time to answer a request.",
+            ["method", "route", "status"],
+            registry=own,
+            buckets=_SECONDS,
+        )
+        self._edits = Counter("expunge_edits", "Edits by action and outcome.", ["action", "outcome"], registry=own)
+        self._rescues = Counter("expunge_rescues", "Edits that a stricter solve had to rescue.", registry=own)
+        self._refusals = Counter("expunge_refusals", "Edits that were refused.", ["action"], registry=own)
+        self._residuals = Histogram(
+            "expunge_residual", "Worst error of published states.", registry=own, buckets=_RESIDUALS
+        )
+        self._seconds = Histogram(
+            "expunge_edit_seconds", "Time of an edit, durable and signed.", ["action"], registry=own, buckets=_SECONDS
+        )
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        """A request was answered."""
+        self._requests.labels(method, route, f"{status}").observe(seconds)
+
+    def edited(self, action: str, receipt: Receipt, seconds: float) -> None:
+        """An edit was applied or refused."""
+        self._edits.labels(action, receipt.outcome).inc()
+        self._seconds.labels(action).observe(seconds)
+        if receipt.outcome == "refused":
+            self._refusals.labels(action).inc()
+            return
+        self._residuals.observe(receipt.check.worst)
+        if receipt.outcome == "rescued":
+            self._rescues.inc()
+
+    def text(self, jobs: dict[str, int]) -> bytes:
+        """Everything, in Prometheus's text format."""
+        done = self._own
+        if os.environ.get(MULTIPROCESS):
+            done = CollectorRegistry()
+            MultiProcessCollector(done)  # type: ignore[no-untyped-call]
+        held = CollectorRegistry()
+        self._held.jobs = jobs
+        held.register(self._held)
+        return generate_latest(done) + generate_latest(held)
+
+
+class _Held(Collector):
+    """What the store holds. Certificates are counted again only where a memory has been edited since."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._counted: dict[str, tuple[int, int, int]] = {}
+        self.jobs: dict[str, int] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """Gauges."""
+        with self._store._database.reading() as connection:
+            wanted = select(memories.c.name, memories.c.uuid, states.c.edit, states.c.size)
+            rows = connection.execute(wanted.join(states, states.c.memory == memories.c.number)).all()
+        valid = expired = 0
+        with self._lock:
+            self._counted = {row.uuid: self._counted[row.uuid] for row in rows if row.uuid in self._counted}
+            for row in rows:
+                if self._counted.get(row.uuid, (-1,))[0] != row.edit and row.name in self._store:
+                    self._counted[row.uuid] = _certificates(self._store[row.name])
+                _, good, ended = self._counted.get(row.uuid, (-1, 0, 0))
+                valid, expired = valid + good, expired + ended
+        yield _gauge("expunge_memories", "Memories in the store.", len(rows))
+        yield _gauge("expunge_entries", "Live entries in all memories.", sum(row.size for row in rows))
+        yield _gauge("expunge_log_size", "Leaves of the ledger.", self._store.size)
+        states_of = GaugeMetricFamily("expunge_certificates", "Warranties of pruned entries.", labels=["status"])
+        states_of.add_metric(["valid"], valid)
+        states_of.add_metric(["expired"], expired)
+        yield states_of
+        jobs = GaugeMetricFamily("expunge_jobs", "Long jobs by state.", labels=["state"])
+        for state, count in sorted(self.jobs.items()):
+            jobs.add_metric([state], count)
+        yield jobs
+
+
+def _certificates(memory: StoredMemory) -> tuple[int, int, int]:
+    """Edit number, valid and expired certificates of one version."""
+
+    def counted(view: View) -> tuple[int, int, int]:
+        records = view.warranties.records.values()
+        ended = sum(record.expired_at is not None for record in records)
+        return view.edit, len(records) - ended, ended
+
+    return memory.look(counted)
+
+
+def _gauge(name: str, about: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, about, value=value)

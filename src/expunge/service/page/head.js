@@ -1,0 +1,82 @@
+// The ledger's signed head, kept by this browser: a later head must extend it, or the history was rewritten.
+// The key is pinned when it is first seen. Both are public; nothing of an entry is kept.
+
+import { h, replace } from "./element.js";
+import { moment, plural } from "./numbers.js";
+import { get, session } from "./session.js";
+import { parseCheckpoint, parseNote, verifyCheckpoint } from "./verify/checkpoint.js";
+import { toUtf8 } from "./verify/encoding.js";
+import { fail, VerificationError } from "./verify/failure.js";
+import { verifyExtension } from "./verify/proof.js";
+import { obstacle, parseTrust } from "./verify/signing.js";
+
+const slot = () => `expunge.head.${session.about.store}`;
+
+export function keptHead() {
+  try {
+    return JSON.parse(localStorage.getItem(slot()));
+  } catch {
+    return null;
+  }
+}
+
+// The key that this browser holds the store to: the one it saw first.
+export const pinnedKey = () => keptHead()?.key ?? session.about.log_key;
+
+async function compare() {
+  const kept = keptHead();
+  if (kept === null) {
+    const { note } = await get("/v1/log/checkpoint");
+    const head = await verifyCheckpoint(parseNote(toUtf8(note)), await parseTrust(session.about.log_key));
+    keep(note, session.about.log_key);
+    return `${plural(Number(head.size), "leaf", "leaves")}, signed. This browser keeps the head from now on: it will notice if history is rewritten.`;
+  }
+  if (kept.key !== session.about.log_key) {
+    fail(
+      "SigningKeyChanged",
+      `the store now signs with another key than the one this browser saw first, on ${moment(kept.since)}`,
+    );
+  }
+  const older = parseCheckpoint(parseNote(toUtf8(kept.note)).text);
+  const { text, checkpoint } = await get(`/v1/log/consistency?since=${older.size}`).catch((error) => {
+    if (error.status === 422)
+      fail("ConsistencySizesReversed", `the ledger no longer has the ${older.size} leaves that this browser saw`);
+    throw error;
+  });
+  const newer = await verifyExtension(toUtf8(kept.note), toUtf8(text), await parseTrust(kept.key));
+  keep(checkpoint.note, kept.key, kept.since);
+  const grown = newer.size - older.size;
+  const since = grown === 0n ? "the same" : `${plural(Number(grown), "leaf", "leaves")} more`;
+  return `${plural(Number(newer.size), "leaf", "leaves")}, signed. It extends the head that this browser kept (${since}); watching since ${moment(kept.since)}.`;
+}
+
+function keep(note, key, since = new Date().toISOString()) {
+  localStorage.setItem(slot(), JSON.stringify({ note, key, since }));
+}
+
+// A line that checks while one reads.
+export function headLine() {
+  const place = h("p", { class: "head muted" }, "Checking the ledger's head …");
+  (async () => {
+    const cannot = await obstacle();
+    if (cannot !== null)
+      return replace(place, h("span", { class: "sign skipped" }, "–"), ` Ledger not checked. ${cannot}`);
+    try {
+      const text = await compare();
+      place.classList.add("passed");
+      return replace(place, h("span", { class: "sign passed" }, "✓"), " Ledger: ", text);
+    } catch (error) {
+      if (!(error instanceof VerificationError))
+        return replace(place, `The ledger's head could not be checked: ${error.message}`);
+      place.classList.replace("muted", "failed");
+      place.setAttribute("role", "alert");
+      return replace(
+        place,
+        h("span", { class: "sign failed" }, "✗"),
+        h("strong", {}, ` ${error.name}: `),
+        `${error.message}. Do not rely on this store before you know why.`,
+      );
+    }
+  })();
+  return place;
+}

@@ -1,0 +1,80 @@
+// Every memory of the store at a glance: how large, how its weight is spread, how much can still go.
+
+import { fact, h } from "./element.js";
+import { headLine } from "./head.js";
+import { GROUPS, mark } from "./marks.js";
+import { empty } from "./notice.js";
+import { count, plural, quantity } from "./numbers.js";
+import { all, session } from "./session.js";
+
+export async function view(_, signal) {
+  const memories = await all("/v1/memories", signal);
+  const { about } = session;
+  const content = h(
+    "div",
+    { class: "stack" },
+    h(
+      "div",
+      { class: "title-row" },
+      h("h1", {}, "Memories"),
+      h(
+        "p",
+        { class: "muted" },
+        `Store ${about.origin} · expunge ${about.version} · this token may ${about.token.scopes.join(", ")}`,
+      ),
+    ),
+    headLine(),
+    memories.length
+      ? h("ul", { class: "memories" }, memories.map(card))
+      : empty("No memory yet.", "Make one with `expunge create`, or start with the demo: `expunge serve --demo`."),
+  );
+  return { title: "Memories", content };
+}
+
+function card(memory) {
+  const parts = { ...memory.partition, archived: memory.archived, forgotten: memory.forgotten };
+  const total = Object.values(parts).reduce((sum, size) => sum + size, 0);
+  const pruned = memory.archived + memory.forgotten;
+  return h(
+    "li",
+    { class: "card" },
+    h("h2", {}, h("a", { class: "stretched", href: `#/m/${encodeURIComponent(memory.name)}/map` }, memory.name)),
+    h(
+      "p",
+      { class: "figure" },
+      h("b", {}, count(memory.size)),
+      ` live ${memory.size === 1 ? "entry" : "entries"}, ${plural(memory.dimension, "coordinate")} each`,
+    ),
+    h(
+      "div",
+      { class: "split", "aria-hidden": "true" },
+      Object.entries(parts)
+        .filter(([, size]) => size)
+        .map(([group, size]) => slice(group, size / total)),
+    ),
+    h(
+      "ul",
+      { class: "legend small" },
+      Object.entries(parts)
+        .filter(([, size]) => size)
+        .map(([group, size]) => h("li", {}, mark(group), `${count(size)} ${GROUPS[group].label}`)),
+    ),
+    h(
+      "dl",
+      { class: "facts" },
+      fact("Can still be deleted", count(memory.deletable)),
+      fact(
+        "Certificates",
+        pruned ? `${count(pruned - memory.expired)} valid, ${count(memory.expired)} ended` : "none yet",
+      ),
+      fact("Edits", count(memory.edit)),
+      fact("Cap, width", `${quantity(memory.cap)}, ${quantity(memory.sigma)}`),
+    ),
+  );
+}
+
+function slice(group, fraction) {
+  const part = h("span", { class: group });
+  part.style.flexGrow = fraction;
+  return part;
+}

@@ -1,0 +1,203 @@
+// One receipt: a sentence first, then whether it verifies here and now, then every field, and the raw text on demand.
+// What is shown is decoded from the signed envelope by this page; the service's own reading of it is not used.
+
+import { fact, h, replace } from "./element.js";
+import { stepList, verdict } from "./checks.js";
+import { pinnedKey } from "./head.js";
+import { problem } from "./notice.js";
+import { count, moment, plural, quantity } from "./numbers.js";
+import { get } from "./session.js";
+import { toUtf8 } from "./verify/encoding.js";
+import { parseEnvelope, parseStatement } from "./verify/envelope.js";
+import { VerificationError } from "./verify/failure.js";
+import { EVENT_TYPE, parseReceipt } from "./verify/receipt.js";
+import { obstacle } from "./verify/signing.js";
+import { verifyLeaf } from "./verify/steps.js";
+import { covers, eventSummary, notCovered, OUTCOMES, summary } from "./words.js";
+
+export async function view([index], signal) {
+  const content = h(
+    "div",
+    { class: "stack" },
+    h("p", { class: "crumbs" }, h("a", { href: "#/ledger" }, "Ledger"), " / "),
+    h("h1", {}, `Receipt ${index}`),
+    await receiptPanel(Number(index), signal),
+  );
+  return { title: `Receipt ${index}`, content };
+}
+
+export async function receiptPanel(index, signal) {
+  const leaf = await get(`/v1/receipts/${index}`, signal);
+  const checks = h("div", { class: "stack" }, h("p", { class: "muted" }, "Verifying …"));
+  check(checks, leaf);
+  const { said, fields } = decoded(leaf);
+  return h(
+    "section",
+    { class: "card receipt", "aria-label": `Receipt ${index}` },
+    h(
+      "div",
+      { class: "receipt-parts" },
+      said,
+      h("div", { class: "stack checked" }, h("h2", {}, "Checked in this browser"), checks),
+      fields,
+    ),
+    raw(leaf),
+  );
+}
+
+async function check(place, leaf) {
+  try {
+    const cannot = await obstacle();
+    if (cannot !== null) return replace(place, h("p", { class: "muted" }, cannot));
+    const result = await verifyLeaf({ envelope: leaf.envelope, proof: leaf.inclusion.text, trust: pinnedKey() });
+    return replace(
+      place,
+      verdict(result),
+      stepList(result.steps),
+      h(
+        "p",
+        { class: "muted" },
+        "The key is the one that this browser saw first from this store. To trust less, ",
+        h("a", { href: "#/verify" }, "verify with a key from elsewhere"),
+        ".",
+      ),
+    );
+  } catch (error) {
+    return replace(place, problem(error));
+  }
+}
+
+// What the envelope says, in a sentence and by its fields, or why it cannot be read.
+function decoded(leaf) {
+  try {
+    const statement = parseStatement(parseEnvelope(toUtf8(leaf.envelope)).payload);
+    if (statement.type === EVENT_TYPE) return event(leaf, statement.predicate);
+    return receipt(leaf, parseReceipt(statement));
+  } catch (error) {
+    if (!(error instanceof VerificationError)) throw error;
+    return {
+      said: h(
+        "div",
+        { class: "problem" },
+        h("p", { class: "problem-title" }, "This receipt cannot be read"),
+        h("p", {}, `${error.name}: ${error.message}`),
+      ),
+    };
+  }
+}
+
+function event(leaf, predicate) {
+  return {
+    said: h("p", { class: "lead" }, eventSummary(predicate)),
+    fields: h(
+      "dl",
+      { class: "facts" },
+      fact("Event", OUTCOMES[predicate.event] ?? predicate.event),
+      fact("Time", moment(predicate.time)),
+      fact("Memory", leaf.name ?? predicate.memory ?? "the whole store"),
+    ),
+  };
+}
+
+function receipt(leaf, found) {
+  const said = [
+    h("p", { class: "lead" }, summary(found)),
+    h("p", {}, covers(found)),
+    h("p", { class: "muted" }, "Not covered: ", notCovered(found).join("; "), "."),
+  ];
+  return {
+    said: h("div", { class: "stack" }, said),
+    fields: h(
+      "details",
+      { open: true },
+      h("summary", {}, "Every field"),
+      h(
+        "dl",
+        { class: "facts wide" },
+        fact("Memory", `${leaf.name ?? "dropped since"} `, h("code", {}, found.memory)),
+        fact("Edit", count(found.edit)),
+        fact("Time", `${moment(found.time)}, by the signer's clock`),
+        fact("Action, outcome", `${found.action}, ${found.outcome}`),
+        fact("Entries before", sizes(found.entries.before)),
+        fact("Entries after", sizes(found.entries.after)),
+        fact("State before", found.before === null ? "none" : h("code", {}, found.before)),
+        fact("State after", h("code", {}, found.after)),
+        fact("Cap, width", `${quantity(found.problem.cap)}, ${quantity(found.problem.sigma)}`),
+        fact("Dimension", count(found.problem.dimension)),
+        fact(
+          "Errors, at most",
+          `mass ${quantity(found.check.mass)}, box ${quantity(found.check.box)}, stationarity ${quantity(found.check.stationarity)}; allowed 1e−9`,
+        ),
+        fact(
+          "Attempts",
+          found.attempts.length
+            ? h(
+                "ul",
+                {},
+                found.attempts.map((one) =>
+                  h(
+                    "li",
+                    {},
+                    `${one.path}: ${one.check === null ? one.error : quantity(Math.max(one.check.mass, one.check.box, one.check.stationarity))}`,
+                  ),
+                ),
+              )
+            : "none needed",
+        ),
+        found.reference
+          ? fact(
+              "Reference",
+              `${found.reference.backend}: answers differ by at most ${quantity(found.reference.difference)} of the value range, at ${plural(found.reference.probes, "key")}`,
+            )
+          : null,
+        found.refusal && found.refusal.measured !== null
+          ? fact("Refused at", `${quantity(found.refusal.measured)}, allowed ${quantity(found.refusal.allowed)}`)
+          : null,
+        fact("Solver", `${found.solver.name} ${found.solver.version}, ${quantity(found.seconds)} s`),
+        fact("Entries named", commitments(found.applied)),
+      ),
+    ),
+  };
+}
+
+const sizes = (size) => `${count(size.live)} live, ${count(size.pruned)} pruned`;
+
+function commitments(listed) {
+  if (!listed.commitments.length) return listed.count ? `${count(listed.count)}, none of them by name` : "none";
+  const shown = listed.commitments.slice(0, 8).map((digest) => h("li", {}, h("code", {}, digest)));
+  return [h("ul", {}, shown), listed.count > shown.length ? `and ${count(listed.count - shown.length)} more` : null];
+}
+
+function raw(leaf) {
+  return h(
+    "details",
+    { class: "raw" },
+    h("summary", {}, "Raw text"),
+    text("Statement", JSON.stringify(leaf.statement, null, 2)),
+    text("Envelope", leaf.envelope, `receipt-${leaf.index}.json`),
+    text("Proof of inclusion", leaf.inclusion.text, `receipt-${leaf.index}.tlog-proof`),
+    text("Key of the log", leaf.log_key, "log.vkey"),
+  );
+}
+
+function text(name, content, file = null) {
+  const save = () => {
+    const link = h("a", {
+      download: file,
+      href: URL.createObjectURL(new Blob([content], { type: "application/octet-stream" })),
+    });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  };
+  return h(
+    "div",
+    {},
+    h(
+      "div",
+      { class: "row spread" },
+      h("h3", {}, name),
+      file === null ? null : h("button", { type: "button", class: "quiet", onclick: save }, `Save ${file}`),
+    ),
+    h("pre", { tabindex: "0", role: "region", "aria-label": name }, content),
+  );
+}

@@ -1,0 +1,161 @@
+// The fields of a receipt, each with its type, its range and its one spelling.
+// Mirrors docs/formats/receipt.md, "Verification", steps 2 and 3; errors are named for the field they are about.
+
+import { checkFields, isObject } from "./canonical.js";
+import { fromFloatHex, isSha256Hex } from "./encoding.js";
+import { fail, show } from "./failure.js";
+
+export const PUBLISHED = 1e-9;
+const SMALLEST = 2 ** -40;
+const REASONS = ["too_few_entries", "no_acceptable_state", "would_end_warranties", "legal_hold", "state_conflict"];
+const TIME = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$/;
+const WORD = /^[a-z][a-z0-9_-]{0,31}$/;
+const CLASS = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
+const VERSION = /^[0-9A-Za-z][0-9A-Za-z.+!_-]{0,63}$/;
+
+export function object(value, what, names, error) {
+  if (!isObject(value)) fail(error, `${what} is not an object`);
+  checkFields(value, names, what, "ReceiptFieldMissing", "ReceiptFieldUnknown");
+  return value;
+}
+
+export function integer(value, what, error, least = 0) {
+  if (!Number.isSafeInteger(value) || value < least) fail(error, `${what} is not a whole number of at least ${least}`);
+  return value;
+}
+
+export function number(value, what, error, most = 1e300) {
+  const found = typeof value === "string" ? fromFloatHex(value) : null;
+  // The sign of zero would give one number two spellings.
+  if (found === null || !(found >= 0 && found <= most) || Object.is(found, -0)) {
+    fail(error, `${what} is not the hexadecimal spelling of a number of at least 0`);
+  }
+  return found;
+}
+
+// An error rounded up to a power of two, at least 2^-40; to the published tolerance where that comes first.
+function atMost(error) {
+  if (error === Infinity) return Infinity;
+  let power = SMALLEST;
+  while (power < error) power *= 2;
+  return error <= PUBLISHED && PUBLISHED < power ? PUBLISHED : power;
+}
+
+function bound(value, what, error) {
+  const found = number(value, what, error, Infinity);
+  if (found !== atMost(found)) fail(error, `${what} is not a residual rounded up`);
+  return found;
+}
+
+export function text(value, what, pattern, error) {
+  if (typeof value !== "string" || !pattern.test(value)) fail(error, `${what} is not spelled as it should be`);
+  return value;
+}
+
+export function oneOf(value, what, allowed, error) {
+  if (!allowed.includes(value)) fail(error, `${show(value)} is not a known ${what}`);
+  return value;
+}
+
+export function digest(value, what) {
+  if (!isSha256Hex(value)) fail("ReceiptStateInvalid", `${what} is not a digest`);
+  return value;
+}
+
+export function time(value) {
+  const found = text(value, "time", TIME, "ReceiptTimeInvalid");
+  const date = new Date(found);
+  // Date carries the 31st of April over into May; the calendar does not have it.
+  const exists = !Number.isNaN(date.getTime()) && date.toISOString().slice(0, 19) === found.slice(0, 19);
+  if (!exists || found.startsWith("0000")) fail("ReceiptTimeInvalid", `${found} is not a time`);
+  return found;
+}
+
+export function sizes(value, what) {
+  const item = object(value, what, ["live", "pruned"], "ReceiptEntriesInvalid");
+  for (const name of ["live", "pruned"]) integer(item[name], name, "ReceiptEntriesInvalid");
+  return item;
+}
+
+export function listed(value, what) {
+  const error = "ReceiptCommitmentsInvalid";
+  const item = object(value, what, ["commitments", "count"], error);
+  const { commitments, count } = item;
+  integer(count, `${what}: count`, error);
+  if (!Array.isArray(commitments) || !commitments.every(isSha256Hex))
+    fail(error, `${what} is not a list of commitments`);
+  if (commitments.some((one, at) => at > 0 && commitments[at - 1] >= one))
+    fail(error, `${what}: the commitments do not ascend`);
+  if (count < commitments.length) fail(error, `${what}: ${commitments.length} commitments, and a count of ${count}`);
+  return item;
+}
+
+export function problem(value) {
+  const error = "ReceiptProblemInvalid";
+  const item = object(value, "problem", ["cap", "sigma", "dimension", "initial_entries"], error);
+  const [cap, sigma] = [number(item.cap, "cap", error), number(item.sigma, "sigma", error)];
+  if (!(cap > 0 && cap <= 1 && sigma >= 1e-150 && sigma <= 1e150))
+    fail(error, `cap ${cap} or width ${sigma} is out of range`);
+  const dimension = integer(item.dimension, "dimension", error, 1);
+  const initial = item.initial_entries === null ? null : integer(item.initial_entries, "initial_entries", error, 1);
+  return { cap, sigma, dimension, initial };
+}
+
+export function residuals(value, what, error) {
+  const item = object(value, what, ["mass", "box", "stationarity"], error);
+  const [mass, box, stationarity] = ["mass", "box", "stationarity"].map((name) =>
+    bound(item[name], `${what}: ${name}`, error),
+  );
+  return { mass, box, stationarity };
+}
+
+export function attempts(value) {
+  const error = "ReceiptAttemptsInvalid";
+  if (!Array.isArray(value)) fail(error, "attempts is not a list");
+  return value.map((entry) => {
+    const item = object(entry, "an attempt", ["path", "check", "seconds", "error"], error);
+    if ((item.check === null) === (item.error === null))
+      fail(error, "an attempt has either residuals or the class of an error");
+    return {
+      path: text(item.path, "path", WORD, error),
+      check: item.check === null ? null : residuals(item.check, "an attempt", error),
+      seconds: number(item.seconds, "seconds of an attempt", error),
+      error: item.error === null ? null : text(item.error, "error", CLASS, error),
+    };
+  });
+}
+
+export function reference(value) {
+  const error = "ReceiptReferenceInvalid";
+  const names = ["backend", "residual", "readout_difference", "denominator", "probes"];
+  const item = object(value, "reference", names, error);
+  oneOf(item.denominator, "denominator", ["value_range", "one"], error);
+  return {
+    backend: text(item.backend, "backend", WORD, error),
+    residual: bound(item.residual, "residual of the reference", error),
+    difference: bound(item.readout_difference, "readout difference", error),
+    denominator: item.denominator,
+    probes: integer(item.probes, "probes", error, 1),
+  };
+}
+
+export function refusal(value) {
+  const error = "ReceiptRefusalInvalid";
+  const item = object(value, "refusal", ["reason", "measured", "allowed"], error);
+  oneOf(item.reason, "reason", REASONS, error);
+  const side = (name) => (item[name] === null ? null : number(item[name], name, error, Infinity));
+  return { reason: item.reason, measured: side("measured"), allowed: side("allowed") };
+}
+
+export function pruning(value) {
+  const item = object(value, "pruning", ["mode", "unproved"], "ReceiptPruningInvalid");
+  oneOf(item.mode, "mode", ["archive", "forget"], "ReceiptPruningInvalid");
+  return { mode: item.mode, unproved: integer(item.unproved, "unproved", "ReceiptPruningInvalid") };
+}
+
+export function solver(value) {
+  const item = object(value, "solver", ["name", "version"], "ReceiptSolverInvalid");
+  text(item.name, "name of the solver", WORD, "ReceiptSolverInvalid");
+  text(item.version, "version of the solver", VERSION, "ReceiptSolverInvalid");
+  return item;
+}

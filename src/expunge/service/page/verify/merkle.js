@@ -1,0 +1,94 @@
+// Inclusion and consistency in an RFC 6962 tree, folded from the bottom up (RFC 9162 §2.1.3.2, §2.1.4.2).
+// Mirrors docs/formats/merkle-log.md. Sizes and indices are BigInt; take size and root from one verified head.
+
+import { equal, join, sha256, toHex } from "./encoding.js";
+import { fail } from "./failure.js";
+
+const HASH_SIZE = 32;
+const MAX_TREE = 2n ** 63n - 1n;
+
+export const leafHash = (bytes) => sha256(join(Uint8Array.of(0), bytes));
+const nodeHash = (left, right) => sha256(join(Uint8Array.of(1), left, right));
+
+export async function verifyInclusion(leaf, index, size, path, root) {
+  checkSize(size);
+  checkHashes(leaf, root, ...path);
+  if (index < 0n || index >= size) fail("InclusionIndexOutOfRange", `there is no leaf ${index} in a tree of ${size}`);
+  // The path turns at every level below the point where the ways to this leaf and to the last leaf part;
+  // above it, a level has a sibling only where the leaf lies to the right.
+  const inner = bitLength(index ^ (size - 1n));
+  const needed = inner + bitCount(index >> BigInt(inner));
+  if (path.length !== needed)
+    fail("InclusionPathLength", `leaf ${index} of ${size} needs ${needed} hashes, not ${path.length}`);
+  let [node, last, digest] = [index, size - 1n, leaf];
+  for (const sibling of path) {
+    while (node === last && !(node & 1n)) [node, last] = [node >> 1n, last >> 1n];
+    digest = node & 1n ? await nodeHash(sibling, digest) : await nodeHash(digest, sibling);
+    [node, last] = [node >> 1n, last >> 1n];
+  }
+  if (!equal(digest, root)) {
+    fail("InclusionRootMismatch", `leaf ${index} leads to root ${toHex(digest)}, not ${toHex(root)}`);
+  }
+}
+
+export async function verifyConsistency(oldSize, oldRoot, newSize, newRoot, path) {
+  checkSize(oldSize);
+  checkSize(newSize);
+  checkHashes(oldRoot, newRoot, ...path);
+  const empty = await sha256(new Uint8Array());
+  for (const [size, root] of [
+    [oldSize, oldRoot],
+    [newSize, newRoot],
+  ]) {
+    if (size === 0n && !equal(root, empty))
+      fail("EmptyRootMismatch", `an empty tree has root ${toHex(empty)}, not ${toHex(root)}`);
+  }
+  if (oldSize > newSize) fail("ConsistencySizesReversed", `the log shrank from ${oldSize} to ${newSize} leaves`);
+  if (oldSize === 0n || oldSize === newSize) {
+    if (path.length)
+      fail("ConsistencyPathLength", `sizes ${oldSize} and ${newSize} need no hashes, not ${path.length}`);
+    if (oldSize === newSize && !equal(oldRoot, newRoot)) {
+      fail("ConsistencyFork", `two roots at size ${oldSize}: ${toHex(oldRoot)} and ${toHex(newRoot)}`);
+    }
+    return;
+  }
+  await foldConsistency(oldSize, oldRoot, newSize, newRoot, path);
+}
+
+// Rebuilds both roots from one path; 0 < oldSize < newSize.
+async function foldConsistency(oldSize, oldRoot, newSize, newRoot, path) {
+  let [node, last] = [oldSize - 1n, newSize - 1n];
+  // Climb to the widest complete subtree that ends the older tree.
+  while (node & 1n) [node, last] = [node >> 1n, last >> 1n];
+  const inner = bitLength(node ^ last);
+  const needed = inner + bitCount(node >> BigInt(inner)) + (node ? 1 : 0);
+  if (path.length !== needed) {
+    fail("ConsistencyPathLength", `sizes ${oldSize} and ${newSize} need ${needed} hashes, not ${path.length}`);
+  }
+  const hashes = [...path];
+  let older = node ? hashes.shift() : oldRoot;
+  let newer = older;
+  for (const sibling of hashes) {
+    while (node === last && !(node & 1n)) [node, last] = [node >> 1n, last >> 1n];
+    if (node & 1n) older = await nodeHash(sibling, older);
+    newer = node & 1n ? await nodeHash(sibling, newer) : await nodeHash(newer, sibling);
+    [node, last] = [node >> 1n, last >> 1n];
+  }
+  if (!equal(older, oldRoot))
+    fail("ConsistencyOldRootMismatch", `the path leads to old root ${toHex(older)}, not ${toHex(oldRoot)}`);
+  if (!equal(newer, newRoot))
+    fail("ConsistencyNewRootMismatch", `the path leads to new root ${toHex(newer)}, not ${toHex(newRoot)}`);
+}
+
+const bitLength = (number) => (number === 0n ? 0 : number.toString(2).length);
+const bitCount = (number) => number.toString(2).replaceAll("0", "").length;
+
+function checkSize(size) {
+  if (size < 0n || size > MAX_TREE) fail("TreeSizeOutOfRange", `a tree has 0 to 2^63 - 1 leaves, not ${size}`);
+}
+
+function checkHashes(...hashes) {
+  for (const digest of hashes) {
+    if (digest.length !== HASH_SIZE) fail("HashLengthInvalid", `a hash has ${HASH_SIZE} bytes, not ${digest.length}`);
+  }
+}

@@ -1,0 +1,212 @@
+// The receipt inside a statement: every field, and no contradiction between them.
+// Mirrors docs/formats/receipt.md, "Verification", steps 2 to 8.
+
+import { fromFloatHex } from "./encoding.js";
+import { fail, show } from "./failure.js";
+import {
+  PUBLISHED,
+  attempts,
+  digest,
+  integer,
+  listed,
+  number,
+  object,
+  oneOf,
+  problem,
+  pruning,
+  reference,
+  refusal,
+  residuals,
+  sizes,
+  solver,
+  text,
+  time,
+} from "./fields.js";
+
+export const RECEIPT_TYPE = "urn:expunge:receipt:v1";
+export const EVENT_TYPE = "urn:expunge:store-event:v1";
+
+const TOLERANCES = { acceptance: 1e-5, partition: 1e-7, published: PUBLISHED };
+const ACTIONS = ["creation", "admission", "deletion", "pruning", "rebuild", "expiry", "restoration"];
+const DOES_NOT_COVER = ["prior_copies", "re_encoding", "model_weights", "changed_cap", "admissions_without_warranty"];
+const EDITS = ["admission", "deletion", "pruning", "rebuild"];
+// Outcome → actions it can come of, what it covers, whether the state changes (null: it may).
+const RULES = {
+  created: [["creation"], "fresh_fit", null],
+  admitted: [["admission"], "fresh_fit", true],
+  certified_zero: [["deletion"], "no_readout_change", null],
+  decrement: [["deletion"], "fresh_fit", true],
+  rescued: [["admission", "deletion"], "fresh_fit", true],
+  refused: [EDITS, "nothing", false],
+  noop: [EDITS, "nothing", false],
+  pruned: [["pruning"], "no_readout_change_under_warranty", true],
+  rebuilt: [["rebuild"], "fresh_fit_at_new_cap", null],
+  expired: [["expiry"], "nothing", false],
+  restored: [["restoration"], "nothing", null],
+};
+const FIELDS = [
+  "memory",
+  "edit",
+  "action",
+  "outcome",
+  "time",
+  "applied",
+  "problem",
+  "check",
+  "attempts",
+  "solver",
+  "seconds",
+  "pruning",
+  "refusal",
+  "reference",
+  "covers",
+  "state",
+  "entries",
+  "warranties",
+  "tolerances",
+  "does_not_cover",
+];
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+// Returns the receipt with floats as numbers.
+export function parseReceipt(statement) {
+  if (statement.type !== RECEIPT_TYPE)
+    fail("StatementPredicateTypeMismatch", `${show(statement.type)} is not ${RECEIPT_TYPE}`);
+  const found = object(statement.predicate, "the receipt", FIELDS, "ReceiptError");
+  oneOf(found.outcome, "outcome", Object.keys(RULES), "ReceiptOutcomeInvalid");
+  const state = object(found.state, "state", ["before", "after"], "ReceiptStateInvalid");
+  const entries = object(found.entries, "entries", ["before", "after"], "ReceiptEntriesInvalid");
+  const warranties = object(
+    found.warranties,
+    "warranties",
+    ["expired", "renewed", "reactivated"],
+    "ReceiptCommitmentsInvalid",
+  );
+  const receipt = {
+    outcome: found.outcome,
+    memory: text(found.memory, "memory", UUID, "ReceiptMemoryInvalid"),
+    edit: integer(found.edit, "edit", "ReceiptEditInvalid"),
+    action: oneOf(found.action, "action", ACTIONS, "ReceiptActionInvalid"),
+    time: time(found.time),
+    before: state.before === null ? null : digest(state.before, "state before"),
+    after: digest(state.after, "state after"),
+    entries: { before: sizes(entries.before, "entries before"), after: sizes(entries.after, "entries after") },
+    applied: listed(found.applied, "applied"),
+    problem: problem(found.problem),
+    check: residuals(found.check, "check", "ReceiptCheckInvalid"),
+    attempts: attempts(found.attempts),
+    solver: solver(found.solver),
+    seconds: number(found.seconds, "seconds", "ReceiptSecondsInvalid"),
+    expired: listed(warranties.expired, "expired"),
+    renewed: listed(warranties.renewed, "renewed"),
+    reactivated: listed(warranties.reactivated, "reactivated"),
+    pruning: found.pruning === null ? null : pruning(found.pruning),
+    refusal: found.refusal === null ? null : refusal(found.refusal),
+    reference: found.reference === null ? null : reference(found.reference),
+    covers: found.covers,
+    doesNotCover: found.does_not_cover,
+  };
+  const tolerances = object(found.tolerances, "tolerances", Object.keys(TOLERANCES), "ReceiptTolerancesInvalid");
+  if (
+    Object.entries(TOLERANCES).some(
+      ([name, value]) => typeof tolerances[name] !== "string" || fromFloatHex(tolerances[name]) !== value,
+    )
+  ) {
+    fail("ReceiptTolerancesInvalid", `tolerances other than those of ${RECEIPT_TYPE}`);
+  }
+  if (
+    found.covers !== RULES[receipt.outcome][1] ||
+    JSON.stringify(found.does_not_cover) !== JSON.stringify(DOES_NOT_COVER)
+  ) {
+    fail("ReceiptCoverageInvalid", `the outcome ${receipt.outcome} covers something else`);
+  }
+  checkStates(receipt);
+  checkEntries(receipt);
+  checkAttempts(receipt);
+  checkSubjects(receipt, statement.subjects);
+  return receipt;
+}
+
+function checkStates(receipt) {
+  const [actions, , changes] = RULES[receipt.outcome];
+  if (!actions.includes(receipt.action)) {
+    fail("ReceiptActionMismatch", `the outcome of a ${receipt.action} cannot be ${receipt.outcome}`);
+  }
+  if ((receipt.before === null) !== (receipt.action === "creation")) {
+    fail("ReceiptStateMismatch", "a creation, and nothing else, has no state before it");
+  }
+  if (changes !== null && changes === (receipt.before === receipt.after)) {
+    fail("ReceiptStateMismatch", `${receipt.outcome}, yet the state ${changes ? "stayed" : "changed"}`);
+  }
+  if ((receipt.refusal !== null) !== (receipt.outcome === "refused")) {
+    fail("ReceiptRefusalMismatch", "a refusal, and nothing else, has a reason");
+  }
+  if ((receipt.pruning !== null) !== (receipt.action === "pruning" && receipt.outcome !== "refused")) {
+    fail("ReceiptPruningMismatch", "a pruning, and nothing else, has a mode");
+  }
+}
+
+function addsUp({ outcome, action, entries: { before, after }, applied, reactivated, renewed, expired }) {
+  const total = (size) => size.live + size.pruned;
+  const same = before.live === after.live && before.pruned === after.pruned;
+  const [count, back, named] = [applied.count, reactivated.count, applied.commitments.length];
+  const nothing = count === 0 && back === 0 && renewed.count === 0;
+  if (outcome === "created")
+    return total(before) === 0 && after.pruned === 0 && after.live === count && [0, count].includes(named);
+  if (outcome === "refused" || outcome === "noop") return same && nothing && expired.count === 0;
+  if (outcome === "expired") return same && nothing && expired.count > 0;
+  if (outcome === "restored") return nothing && expired.count === 0;
+  if (action === "admission") {
+    return named === 1 && count === 1 && total(after) - total(before) === 1 && after.live === before.live + 1 + back;
+  }
+  if (action === "deletion") return count > 0 && count === total(before) - total(after);
+  if (action === "pruning") {
+    return (
+      count > 0 &&
+      count === before.live - after.live &&
+      total(before) === total(after) &&
+      back === 0 &&
+      [0, count].includes(named)
+    );
+  }
+  return count === 0 && total(before) === total(after) && after.live === before.live + back;
+}
+
+function checkEntries(receipt) {
+  if (addsUp(receipt) && receipt.entries.after.live > 0) return;
+  const { before, after } = receipt.entries;
+  fail(
+    "ReceiptEntriesMismatch",
+    `${receipt.outcome}: ${before.live} live and ${before.pruned} pruned before, ${after.live} and ${after.pruned} after ` +
+      "do not follow from what was applied",
+  );
+}
+
+const worst = (check) => Math.max(check.mass, check.box, check.stationarity);
+
+function checkAttempts({ outcome, attempts: tried, check, refusal: refused }) {
+  if (worst(check) > PUBLISHED)
+    fail("ReceiptCheckFailed", `residual ${worst(check).toPrecision(3)} exceeds ${PUBLISHED}`);
+  const passed = tried.map((attempt) => attempt.check !== null && worst(attempt.check) <= PUBLISHED);
+  const last = tried.at(-1)?.check;
+  const endsWell =
+    passed.at(-1) === true && ["mass", "box", "stationarity"].every((name) => last[name] === check[name]);
+  const all = passed.every(Boolean);
+  const none = tried.length === 0;
+  let agree = none;
+  if (outcome === "admitted" || outcome === "decrement") agree = endsWell && all;
+  else if (outcome === "certified_zero") agree = none || (endsWell && all);
+  else if (outcome === "rescued") agree = endsWell && !all;
+  else if (outcome === "pruned") agree = endsWell;
+  else if (refused?.reason === "no_acceptable_state") agree = !none && !passed.at(-1);
+  else if (["refused", "rebuilt", "created"].includes(outcome)) agree = true;
+  if (!agree) fail("ReceiptAttemptsMismatch", `the outcome ${outcome} does not follow from ${tried.length} attempts`);
+}
+
+function checkSubjects({ before, after }, subjects) {
+  const expected = [["state_after", after], ...(before === null ? [] : [["state_before", before]])];
+  const agree =
+    subjects.length === expected.length &&
+    subjects.every(({ name, sha256 }, at) => name === expected[at][0] && sha256 === expected[at][1]);
+  if (!agree) fail("ReceiptSubjectMismatch", "the statement is not about the states that its receipt names");
+}

@@ -1,0 +1,134 @@
+// What a receipt says, in sentences. Made from the receipt that this page decoded itself, not from what the service says of it.
+
+import { sentence } from "./notice.js";
+import { percent, plural } from "./numbers.js";
+
+export const OUTCOMES = {
+  created: "created",
+  admitted: "admitted",
+  certified_zero: "deleted",
+  decrement: "deleted",
+  rescued: "rescued",
+  refused: "refused",
+  noop: "nothing to do",
+  pruned: "pruned",
+  rebuilt: "rebuilt",
+  expired: "certificates ended",
+  restored: "restored",
+  dropped: "memory dropped",
+  held: "hold placed",
+  released: "hold released",
+  subject_erased: "subject erased",
+};
+
+const COVERS = {
+  fresh_fit: "The live memory equals a fresh fit of its entries at this cap, within the published tolerance.",
+  no_readout_change: "No answer changes, at any query: what was removed weighed exactly nothing.",
+  no_readout_change_under_warranty: "No answer changes, at any query, for as long as the warranties hold.",
+  fresh_fit_at_new_cap: "A fresh fit at the cap stated here. Nothing is said about the older one.",
+  nothing: "It claims nothing about the content of the memory.",
+};
+
+const NOT_COVERED = {
+  prior_copies: "copies made before the edit",
+  re_encoding: "re-encoding of the remaining entries",
+  model_weights: "the weights of any model that saw the entry",
+  changed_cap: "a refit at another cap",
+  admissions_without_warranty: "later admissions, unless a warranty says so",
+};
+
+const REASONS = {
+  too_few_entries: "too few entries would remain at this cap",
+  no_acceptable_state: "no solver reached a state that passes the check",
+  would_end_warranties: "it would have ended certificates",
+  legal_hold: "a hold forbids erasing some of the entries",
+  state_conflict: "the memory was not in the state that the caller expected",
+};
+
+export const covers = (receipt) => COVERS[receipt.covers];
+export const notCovered = (receipt) => receipt.doesNotCover.map((code) => NOT_COVERED[code]);
+
+// The plain-language summary of a receipt that has been parsed.
+export function summary(receipt) {
+  const entries = plural(receipt.applied.count, "entry", "entries");
+  const left = `${plural(receipt.entries.after.live, "entry is", "entries are")} live now`;
+  const pruned = receipt.entries.after.pruned ? `, ${plural(receipt.entries.after.pruned, "is", "are")} pruned` : "";
+  const state = `${left}${pruned}.`;
+  const was = receipt.applied.count === 1 ? "was" : "were";
+  const sentences = {
+    created: `A memory was created with ${entries}.`,
+    admitted: "One entry was admitted.",
+    certified_zero: `${entries} ${was} deleted. ${receipt.applied.count === 1 ? "It" : "They"} weighed exactly nothing, so no answer changed.`,
+    decrement: `${entries} ${was} deleted, and the memory was solved again without ${receipt.applied.count === 1 ? "it" : "them"}.`,
+    rescued: `${entries} ${was} ${receipt.action === "admission" ? "admitted" : "deleted"} by a rescue: the first way failed its check, a later one passed.`,
+    refused: `The ${receipt.action} was refused: ${REASONS[receipt.refusal?.reason]}. The memory is what it was before.`,
+    noop: `There was nothing to do for this ${receipt.action}.`,
+    pruned: `${entries} ${was} pruned, proved to weigh exactly nothing${receipt.pruning?.mode === "forget" ? "; the content is gone" : "; the content is kept aside"}.`,
+    rebuilt: "The memory was solved afresh at a new cap.",
+    expired: `${plural(receipt.expired.count, "certificate")} of pruned entries ended.`,
+    restored:
+      "The memory went back to an older state, from a backup; erasures since then are applied again after this.",
+  };
+  return [sentences[receipt.outcome], ...aside(receipt), state].join(" ");
+}
+
+function aside(receipt) {
+  const parts = [];
+  if (receipt.outcome !== "expired" && receipt.expired.count)
+    parts.push(`That ended ${plural(receipt.expired.count, "certificate")}.`);
+  if (receipt.reactivated.count)
+    parts.push(`${plural(receipt.reactivated.count, "entry", "entries")} came back from the archive.`);
+  if (receipt.renewed.count)
+    parts.push(
+      `${plural(receipt.renewed.count, "certificate was", "certificates were")} renewed after an exact recheck.`,
+    );
+  return parts;
+}
+
+// The same for an event of the store, which is not a receipt.
+export function eventSummary(predicate) {
+  const { event, facts } = predicate;
+  if (event === "dropped")
+    return `A memory was dropped, with ${plural(facts.live, "live entry", "live entries")} and ${plural(facts.pruned, "pruned one")}.`;
+  if (event === "held")
+    return "A hold was placed: what it names cannot be erased until it is released. The reason is not in the ledger.";
+  if (event === "released") return "A hold was released.";
+  const gone = facts.memories.reduce((total, part) => total + part.entries, 0);
+  const left = facts.memories.filter((part) => ["refused", "failed"].includes(part.outcome)).length;
+  const rest = left
+    ? ` In ${plural(left, "memory", "memories")} it was not done.`
+    : " Nothing of the subject is left in the store.";
+  return `A subject was erased from the store: ${plural(gone, "entry", "entries")} in ${plural(facts.memories.length, "memory", "memories")}.${rest}`;
+}
+
+// One line of the ledger, from the service's own list.
+export function what(leaf) {
+  const entries = leaf.applied ? plural(leaf.applied, "entry", "entries") : null;
+  switch (leaf.kind) {
+    case "created":
+      return `created with ${entries}`;
+    case "certified_zero":
+    case "decrement":
+      return `${entries} deleted`;
+    case "rescued":
+      return `${entries ?? "an edit"} rescued`;
+    case "admitted":
+      return "1 entry admitted";
+    case "pruned":
+      return `${entries} pruned`;
+    default:
+      return OUTCOMES[leaf.kind] ?? leaf.kind;
+  }
+}
+
+// What a preview says would happen.
+export function foretold(preview) {
+  const entries = plural(preview.applied.length, "entry", "entries");
+  if (preview.outcome === "refused") return sentence(`it would be refused: ${preview.reason}`);
+  if (preview.outcome === "noop") return "There is nothing to delete.";
+  if (preview.outcome === "certified_zero") {
+    return `${entries} would go. ${preview.applied.length === 1 ? "It weighs" : "They weigh"} exactly nothing, so no answer would change.`;
+  }
+  const moved = plural(preview.changed_coefficients, "other entry changes", "other entries change");
+  return `${entries} would go, and the memory would be solved again: ${moved} weight, answers move by up to ${percent(preview.readout_change)} of the value range.`;
+}

@@ -1,0 +1,56 @@
+"""Legal holds: what must not be erased for the time being."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Request
+from starlette.responses import Response
+
+from expunge.service import shapes
+from expunge.service.answers import Answer
+from expunge.service.door import caller, memory_of, needs, router
+from expunge.service.errors import Forbidden, NotFound
+from expunge.service.forms import Holding
+from expunge.service.house import house_of
+from expunge.store import Leaf
+
+__all__ = ["routes"]
+
+routes = router("holds")
+
+
+@routes.get("/v1/holds", response_model=shapes.Holds, openapi_extra=needs("admin"))
+async def list_holds(request: Request) -> Response:
+    """Holds in order of placement, on memories that the token reaches."""
+    house, token = house_of(request), caller(request)
+    found = await house.desk.read(house.store.holds)
+    return Answer({"items": [vars(hold) for hold in found if token.covers(hold.memory)]})
+
+
+@routes.post("/v1/memories/{name}/holds", status_code=201, response_model=shapes.Hold, openapi_extra=needs("admin"))
+async def place_hold(request: Request, name: str, form: Holding) -> Response:
+    """Forbid the erasure of an entry, or of every entry of a subject, in one memory."""
+    house = house_of(request)
+    memory = await house.desk.read(memory_of, request)
+    given = form.model_dump()
+    hold = await house.desk.edit(memory.uuid, house.store.hold, memory.name, given.pop("id"), **given)
+    return Answer(vars(hold), status_code=201)
+
+
+@routes.delete("/v1/holds/{number}", response_model=shapes.Ended, openapi_extra=needs("admin"))
+async def release_hold(request: Request, number: int) -> Response:
+    """End a hold."""
+    house, token = house_of(request), caller(request)
+
+    def released() -> Leaf:
+        hold = next((hold for hold in house.store.holds() if hold.number == number), None)
+        if hold is None:
+            raise NotFound("there is no such hold")
+        if not token.covers(hold.memory):
+            raise Forbidden("this token is for another memory")
+        return house.store.release(hold)
+
+    leaf = await house.desk.edit("holds", released)
+    content: dict[str, Any] = {"index": leaf.index, "kind": leaf.kind}
+    return Answer(content)

@@ -1,0 +1,71 @@
+"""What one service was told: where the store is, how much it takes at once, what else it shows.
+
+Workers are started as processes of their own, so settings travel to them in one environment variable.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from expunge.errors import InputError
+from expunge.ledger.signing import load_signing_key
+from expunge.store import Store
+from expunge.store import open as open_store
+
+__all__ = ["VARIABLE", "Limits", "Settings"]
+
+VARIABLE = "EXPUNGE_SERVICE"
+PASSPHRASE = "EXPUNGE_PASSPHRASE"  # noqa: S105 — the variable's name
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most of everything that one request may bring or ask for."""
+
+    body_bytes: int = 8 << 20
+    dimension: int = 4096
+    batch: int = 1000
+    queries: int = 1000
+    page: int = 1000
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(f"the limit {name} is a positive number, not {value!r}")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One service. ``timeout`` is how long an edit waits for another, in seconds."""
+
+    url: str
+    signing_key: Path | None = None
+    timeout: float = 30.0
+    report: Path | None = None
+    tls: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+    def open(self) -> Store:
+        """The store; an encrypted signing key is opened with $EXPUNGE_PASSPHRASE."""
+        passphrase = os.environ.get(PASSPHRASE)
+        if self.signing_key is not None and passphrase and self.signing_key.exists():
+            return open_store(self.url, load_signing_key(self.signing_key, passphrase), timeout=self.timeout)
+        return open_store(self.url, self.signing_key, timeout=self.timeout)
+
+    def to_text(self) -> str:
+        """For the environment of a worker."""
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
+        """What `to_text` wrote."""
+        try:
+            found = json.loads(environment[VARIABLE])
+        except (KeyError, ValueError):
+            raise InputError(f"${VARIABLE} does not hold the settings of a service; use expunge serve") from None
+        paths = {name: None if found[name] is None else Path(found[name]) for name in ("signing_key", "report")}
+        return cls(**found | paths | {"limits": Limits(**found["limits"])})

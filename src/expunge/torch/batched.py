@@ -1,0 +1,129 @@
+"""Coefficients of many prefixes with an implicit gradient: the batched path (paper, App. B).
+
+At the optimum M(ρ, α_S) = rhs with M = [[0, 1ᵀ], [1, 2K_SS + rI]]. One solve with the same matrix turns the cotangents
+of α and ρ into those of keys, width and cap; bound and reserve coefficients do not move with the keys, so they pass no
+gradient to them. The function is piecewise smooth: where a key changes between margin, bound and reserve the two
+one-sided derivatives differ, and the one returned belongs to the partition that the solve reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from expunge.errors import InputError, MissingExtra
+from expunge.torch.once import refuse_twice
+from expunge.torch.ops.coefficients import reference
+
+__all__ = ["prefix_coefficients", "uses_triton"]
+
+
+def uses_triton(op: str, keys: Tensor) -> bool:
+    """Whether a call runs the fused op: on a CUDA device with Triton, unless the caller chose."""
+    if op not in ("auto", "reference", "triton"):
+        raise InputError(f'op must be "auto", "reference" or "triton", not {op!r}')
+    if op == "reference" or (op == "auto" and not keys.is_cuda) or keys.dtype == torch.float64:
+        return False
+    if find_spec("triton") is None:
+        if op == "triton":
+            raise MissingExtra("the fused op needs Triton, which comes with PyTorch for CUDA; use op='reference'")
+        return False
+    return True
+
+
+class _Coefficients(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, keys: Tensor, cap: Tensor, sigma: Tensor, counts: tuple[int, ...], ridge: float, fused: bool
+    ) -> tuple[Tensor, Tensor]:
+        if fused:
+            from expunge.torch.ops.coefficients import triton
+
+            alpha, offset, margin = triton.solve(keys, counts, cap, sigma, ridge)
+        else:
+            flat, caps, sigmas = _flat(keys, cap, sigma)
+            solved = reference.solve(reference.gram_matrix(flat, sigmas), counts, caps, ridge)
+            shape = (*keys.shape[:2], len(counts), keys.shape[2])
+            alpha, margin = solved.coefficients.reshape(shape), solved.margin.reshape(shape)
+            offset = solved.offset.reshape(shape[:3])
+        ctx.save_for_backward(keys, cap, sigma, alpha, margin)
+        ctx.counts, ctx.ridge, ctx.fused = counts, ridge, fused
+        return alpha, offset
+
+    @staticmethod
+    def backward(ctx: Any, alpha_bar: Tensor, offset_bar: Tensor) -> tuple[Tensor | None, ...]:
+        keys, cap, sigma, alpha, margin = ctx.saved_tensors
+        with torch.no_grad():
+            if ctx.fused:
+                from expunge.torch.ops.coefficients import triton
+
+                pulled = triton.pull(
+                    keys,
+                    ctx.counts,
+                    cap,
+                    sigma,
+                    ctx.ridge,
+                    alpha,
+                    margin,
+                    alpha_bar,
+                    offset_bar,
+                    with_cap=ctx.needs_input_grad[1],
+                    with_sigma=ctx.needs_input_grad[2],
+                )
+            else:
+                pulled = _pull(keys, cap, sigma, ctx.ridge, alpha, margin, alpha_bar, offset_bar)
+        return (*refuse_twice(pulled, (keys, cap, sigma, alpha_bar, offset_bar)), None, None, None)
+
+
+def _flat(keys: Tensor, cap: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Keys (P, T, d), and the cap and width of each (P,)."""
+    problems = keys.shape[0] * keys.shape[1]
+    return keys.flatten(0, 1), cap.repeat(problems // cap.numel()), sigma.repeat(problems // sigma.numel())
+
+
+def _pull(
+    keys: Tensor,
+    cap: Tensor,
+    sigma: Tensor,
+    ridge: float,
+    alpha: Tensor,
+    margin: Tensor,
+    alpha_bar: Tensor,
+    offset_bar: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Cotangents of keys, caps and widths, by the reference ops."""
+    flat, caps, sigmas = _flat(keys, cap, sigma)
+    a, inside, a_bar, o_bar = (part.flatten(0, 1) for part in (alpha, margin, alpha_bar, offset_bar))
+    gram = reference.gram_matrix(flat, sigmas)
+    u, u_offset = reference.adjoint(gram, inside, a_bar, o_bar, ridge)
+    keys_bar, sigma_bar = reference.pullback(flat, gram, sigmas, a, u)
+    at_cap = ((a >= caps[:, None, None]) & ~inside).to(a.dtype)
+    cap_bar = (a_bar * at_cap).sum(-1) - u_offset * at_cap.sum(-1) - 2.0 * ((at_cap @ gram) * u).sum(-1)
+    return (
+        keys_bar.reshape(keys.shape),
+        cap_bar.sum(-1).reshape(-1, cap.numel()).sum(0),
+        sigma_bar.reshape(-1, sigma.numel()).sum(0),
+    )
+
+
+def prefix_coefficients(
+    keys: Tensor, counts: Sequence[int], cap: Tensor, sigma: Tensor, *, ridge: float = 1e-3, op: str = "auto"
+) -> tuple[Tensor, Tensor]:
+    """Coefficients (B, h, b, T) and offsets (B, h, b) of the prefixes of lengths `counts` of keys (B, h, T, d).
+
+    Caps and widths are (1,) or (h,). fp16 and bf16 keys are solved in fp32; fp64 stays fp64, in the reference op.
+    """
+    lengths = tuple(int(count) for count in counts)
+    if not lengths or min(lengths) < 1 or max(lengths) > keys.shape[2]:
+        raise InputError(f"prefix lengths must lie between 1 and {keys.shape[2]}, not {lengths}")
+    fused = uses_triton(op, keys)
+    working = keys if fused or keys.dtype in (torch.float32, torch.float64) else keys.float()
+    if fused and working.stride(-1) != 1:
+        working = working.contiguous()
+    kind = torch.float64 if keys.dtype == torch.float64 else torch.float32
+    solve: Callable[..., tuple[Tensor, Tensor]] = _Coefficients.apply
+    return solve(working, cap.to(kind), sigma.to(kind), lengths, float(ridge), fused)

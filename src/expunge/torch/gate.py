@@ -1,0 +1,183 @@
+"""The gate as a layer: keys in, coefficients out, with a gradient (paper, §3.1 and App. B).
+
+Two paths to the same coefficients. `maintained` fits each problem in fp64 with the audited solver and pulls gradients
+through its stored inverse: exact, one problem at a time. `batched` solves many problems at once in fp32 with a small
+ridge: what training uses, fused on a GPU. Neither has a second derivative.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from expunge.errors import InputError
+from expunge.torch.batched import prefix_coefficients
+from expunge.torch.maintained import maintained_coefficients
+from expunge.torch.ops.coefficients.reference import gram_matrix, solve_paper
+
+__all__ = ["SupportVectorGate", "fewest_gated"]
+
+Path = Literal["maintained", "batched"]
+Solver = Literal["exact", "paper"]
+
+
+def fewest_gated(cap: float) -> int:
+    """⌈1/C⌉ + 2: the fewest keys that the causal layer gates (paper, App. B)."""
+    return math.ceil((1.0 / cap) * (1.0 - 1e-6)) + 2
+
+
+class SupportVectorGate(nn.Module):
+    """Coefficients α of the one-class fit of keys (..., n, d) → (..., n).
+
+    `cap` and `sigma` are numbers, or one per head when `heads` is given and keys are (..., heads, n, d). With
+    `learn_sigma` or `learn_cap` their logarithms are parameters. `normalize` puts keys on the unit sphere first.
+    `solver="paper"` runs the paper's batched procedure instead of ours, to compare with.
+    """
+
+    def __init__(
+        self,
+        cap: float | Sequence[float] = 0.25,
+        sigma: float | Sequence[float] = 2.0,
+        path: Path = "batched",
+        *,
+        heads: int | None = None,
+        ridge: float = 1e-3,
+        normalize: bool = False,
+        learn_sigma: bool = False,
+        learn_cap: bool = False,
+        solver: Solver = "exact",
+        op: str = "auto",
+    ) -> None:
+        super().__init__()
+        if path not in ("maintained", "batched"):
+            raise InputError(f'path must be "maintained" or "batched", not {path!r}')
+        if solver not in ("exact", "paper") or (solver == "paper" and path == "maintained"):
+            raise InputError(f'solver must be "exact", or "paper" on the batched path, not {solver!r}')
+        if not ridge > 0.0 or not math.isfinite(ridge):
+            raise InputError(f"ridge must be a positive number, not {ridge!r}: it keeps the fp32 solve well posed")
+        caps, widths = _per_head(cap, heads, "cap"), _per_head(sigma, heads, "sigma")
+        if max(caps) > 1.0:
+            raise InputError(f"cap must lie in (0, 1], not {cap!r}: it limits one key's share of a unit mass")
+        self.path, self.solver, self.op, self.ridge, self.normalize = path, solver, op, float(ridge), normalize
+        self.heads, self.learn_cap = heads, learn_cap
+        self.least = max(math.ceil((1.0 / one) * (1.0 - 1e-6)) for one in caps)
+        self._caps, self._widths = caps, widths
+        self.log_sigma = _learned(widths) if learn_sigma else None
+        self.log_cap = _learned(caps) if learn_cap else None
+        # Fixed numbers on each device and in each precision, made once: a copy to a device is a launch.
+        self._fixed: dict[tuple[str, torch.dtype, torch.device], Tensor] = {}
+
+    def extra_repr(self) -> str:
+        """Show settings in the module's repr."""
+        caps, widths = self.cap(torch.zeros(())).tolist(), self.sigma(torch.zeros(())).tolist()
+        return f"path={self.path!r}, cap={caps}, sigma={widths}, ridge={self.ridge:g}"
+
+    def sigma(self, like: Tensor) -> Tensor:
+        """Widths, one per head or one for all, beside `like`: fp64 if that is, else fp32."""
+        if self.log_sigma is not None:
+            return self.log_sigma.exp().to(_working(like))
+        return self._numbers("sigma", self._widths, like)
+
+    def cap(self, like: Tensor) -> Tensor:
+        """Caps, one per head or one for all, never above 1, beside `like`."""
+        if self.log_cap is not None:
+            return self.log_cap.exp().clamp(max=1.0).to(_working(like))
+        return self._numbers("cap", self._caps, like)
+
+    def _numbers(self, name: str, numbers: list[float], like: Tensor) -> Tensor:
+        place = (name, _working(like), like.device)
+        if place not in self._fixed:
+            self._fixed[place] = torch.tensor(numbers, dtype=place[1], device=place[2])
+        return self._fixed[place]
+
+    def forward(self, keys: Tensor, return_offset: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """Coefficients (..., n) of keys (..., n, d); with `return_offset` also ρ (...)."""
+        lead, count = self._check(keys)
+        if not self.learn_cap and count < self.least:
+            raise InputError(f"a cap of {min(self._caps):g} needs at least {self.least} keys, not {count}")
+        alpha, offset = (part[:, :, 0] for part in self._solve(self._shaped(keys), [count]))
+        alpha, offset = alpha.reshape(*lead, count), offset.reshape(lead)
+        return (alpha, offset) if return_offset else alpha
+
+    def prefixes(self, keys: Tensor, counts: Sequence[int]) -> Tensor:
+        """Coefficients of every prefix: keys (..., T, d) → (..., len(counts), T), zero beyond each prefix."""
+        lead, length = self._check(keys)
+        return self._solve(self._shaped(keys), counts)[0].reshape(*lead, len(counts), length)
+
+    def score(self, points: Tensor, keys: Tensor) -> Tensor:
+        """Gate score s(x) = 2Σακ(x, x_i) − ρ at points (..., m, d) → (..., m)."""
+        alpha, offset = self(keys, return_offset=True)
+        kernel = self._kernel(points, keys).to(alpha.dtype)
+        return torch.as_tensor(2.0 * (kernel * alpha[..., None, :]).sum(-1) - offset[..., None])
+
+    def read(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Normalized readout Σακv / Σακ at queries (..., m, d) with values (..., n, dv) → (..., m, dv)."""
+        alpha = self(keys)
+        weights = self._kernel(queries, keys).to(alpha.dtype) * alpha[..., None, :]
+        return torch.as_tensor((weights @ values.to(alpha.dtype)) / weights.sum(-1, keepdim=True))
+
+    def _solve(self, keys: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Coefficients (B, h, b, T) and offsets (B, h, b) of keys (B, h, T, d)."""
+        if self.path == "maintained":
+            return self._maintained(keys, counts)
+        cap, sigma = self.cap(keys), self.sigma(keys)
+        if self.solver == "exact":
+            return prefix_coefficients(keys, counts, cap, sigma, ridge=self.ridge, op=self.op)
+        flat = keys.flatten(0, 1).to(_working(keys))
+        repeats = flat.shape[0] // cap.numel()
+        gram = gram_matrix(flat, sigma.repeat(repeats))
+        alpha, offset = solve_paper(gram, counts, cap.repeat(repeats), self.ridge)
+        shape = (*keys.shape[:2], len(counts), keys.shape[2])
+        return alpha.reshape(shape), offset.reshape(shape[:3])
+
+    def _maintained(self, keys: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
+        flat = keys.flatten(0, 1).double()
+        repeats = flat.shape[0] // len(self._caps)
+        cap, sigma = self.cap(flat).repeat(repeats), self.sigma(flat).repeat(repeats)
+        solved = [maintained_coefficients(flat[:, :count], cap, sigma) for count in counts]
+        padded = [functional.pad(alpha, (0, keys.shape[2] - alpha.shape[1])) for alpha, _ in solved]
+        offsets = torch.stack([offset for _, offset in solved], dim=1)
+        shape = (*keys.shape[:2], len(counts), keys.shape[2])
+        return torch.stack(padded, dim=1).reshape(shape), offsets.reshape(shape[:3])
+
+    def _check(self, keys: Tensor) -> tuple[torch.Size, int]:
+        if keys.ndim < 2 or 0 in keys.shape or not keys.is_floating_point():
+            raise InputError(f"keys must be floating point of shape (..., n, d), not {keys.dtype} {tuple(keys.shape)}")
+        if self.heads is not None and (keys.ndim < 3 or keys.shape[-3] != self.heads):
+            raise InputError(f"keys must be (..., {self.heads}, n, d) for {self.heads} heads, not {tuple(keys.shape)}")
+        return keys.shape[:-2], keys.shape[-2]
+
+    def _shaped(self, keys: Tensor) -> Tensor:
+        """Keys as (B, h, T, d), normalized if the gate sees them so."""
+        if self.normalize:
+            keys = functional.normalize(keys, dim=-1)
+        return keys if keys.ndim == 4 else keys.reshape(-1, self.heads or 1, *keys.shape[-2:])
+
+    def _kernel(self, points: Tensor, keys: Tensor) -> Tensor:
+        if self.normalize:
+            points, keys = functional.normalize(points, dim=-1), functional.normalize(keys, dim=-1)
+        distances = (points[..., :, None, :] - keys[..., None, :, :]).square().sum(-1)
+        sigma = self.sigma(distances).to(distances.dtype)
+        return torch.exp(-distances / (sigma[:, None, None] if self.heads is not None else sigma) ** 2)
+
+
+def _per_head(number: float | Sequence[float], heads: int | None, name: str) -> list[float]:
+    numbers = [float(one) for one in number] if isinstance(number, Sequence) else [float(number)] * (heads or 1)
+    if len(numbers) != (heads or 1):
+        raise InputError(f"{name} must be one number, or one for each of the {heads or 1} heads, not {len(numbers)}")
+    if not all(math.isfinite(one) and one > 0.0 for one in numbers):
+        raise InputError(f"{name} must be positive, not {number!r}")
+    return numbers
+
+
+def _learned(numbers: list[float]) -> nn.Parameter:
+    return nn.Parameter(torch.tensor([math.log(number) for number in numbers]))
+
+
+def _working(like: Tensor) -> torch.dtype:
+    return torch.float64 if like.dtype == torch.float64 else torch.float32

@@ -1,0 +1,329 @@
+"""Batched coefficients in plain PyTorch: the meaning of the fused op, on any device and in any float type.
+
+One head holds keys (T, d); the prefixes of lengths `counts` are separate problems over the same Gram matrix
+
+    min αᵀKα + (r/2)‖α‖² − 1ᵀα   subject to  Σα = 1, 0 ≤ α ≤ C,   K = exp(−‖x − y‖²/σ²),
+
+the paper's training problem (App. B) with its ridge r written into the objective. With H = 2K + rI the conditions are
+Hα − 1 + ρ = 0 on the margin, ≥ 0 where α = 0, ≤ 0 where α = C.
+
+`solve` guesses the partition, solves on its margin by conjugate gradients, and exchanges every key that is on the
+wrong side (a primal–dual active set; Júdice and Pires 1994 for the single exchanges that end a cycle). A problem that
+still cycles is restarted from accelerated projected gradients; if that cycles too, the candidate with the smallest
+residual is kept. No coefficient ever leaves [0, C].
+
+Deviations from the paper
+1. The ridge is part of the problem, so partition and linear solve belong together. The paper iterates on the
+   unridged problem.
+2. Iteration ends on the measured residual, not after 80 steps. `solve_paper` is the paper's procedure, for comparison:
+   where keys cluster its masks are wrong and the linear solve then leaves the box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["Solved", "adjoint", "gram_matrix", "live_mask", "natural_residual", "pullback", "solve", "solve_paper"]
+
+# Exchanges of a partition before the restart, and accelerated steps of that restart (the paper's number).
+ROUNDS, RESTART_STEPS = 24, 80
+
+# A round's linear solve is first this loose; it tightens when the number of wrong keys stops falling.
+LOOSE = 0.1
+
+# Rounds without progress after which keys are exchanged one at a time.
+PATIENCE = 4
+
+# Slack on the wrong side below which a key counts as right, by precision of the arithmetic.
+TOLERANCE = {torch.float32: 5e-6, torch.float64: 1e-12}
+
+# A linear solve ends at this part of the tolerance, root mean square: less would let keys at the edge change sides.
+FLOOR = 0.1
+
+# Largest relative residual of the adjoint solve, and steps of conjugate gradients at most.
+ADJOINT_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-12}
+STEPS = {torch.float32: 128, torch.float64: 1024}
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Coefficients (P, b, T), offsets (P, b), margin mask (P, b, T), residual (P, b), whether it converged (P, b)."""
+
+    coefficients: Tensor
+    offset: Tensor
+    margin: Tensor
+    residual: Tensor
+    converged: Tensor
+
+
+def gram_matrix(keys: Tensor, sigma: Tensor) -> Tensor:
+    """κ of all pairs within each head: (P, T, d), (P,) → (P, T, T), with κ(x, x) = 1 exactly."""
+    scaled = (keys - keys.mean(dim=1, keepdim=True)) / sigma[:, None, None]
+    norms = scaled.square().sum(-1)
+    exponent = 2.0 * (scaled @ scaled.transpose(1, 2)) - norms[:, :, None] - norms[:, None, :]
+    eye = torch.eye(keys.shape[1], dtype=torch.bool, device=keys.device)
+    return exponent.clamp(max=0.0).masked_fill(eye, 0.0).exp()
+
+
+def live_mask(counts: Sequence[int], size: int, like: Tensor) -> Tensor:
+    """1 on each prefix: (b, T), in the dtype and on the device of `like`."""
+    lengths = torch.tensor(list(counts), device=like.device)
+    return (torch.arange(size, device=like.device) < lengths[:, None]).to(like.dtype)
+
+
+def solve(gram: Tensor, counts: Sequence[int], cap: Tensor, ridge: float) -> Solved:
+    """Coefficients of every prefix: gram (P, T, T), caps (P,). A prefix with n·C ≤ 1 gets 1/n and no margin."""
+    live = live_mask(counts, gram.shape[1], gram).expand(gram.shape[0], -1, -1)
+    size = live.sum(-1, keepdim=True)
+    bound = cap[:, None, None].to(gram.dtype)
+    feasible = size * bound > 1.0 + 1e-6
+    problem = _Problem(gram, live, bound, ridge)
+    uniform = live / size
+    alpha, offset, margin, done = problem.exchange(uniform, live.bool(), torch.zeros_like(live, dtype=torch.bool))
+    done |= ~feasible
+    if not bool(done.all()):
+        restart = problem.accelerate(uniform)
+        inside = (restart > 0.0) & (restart < bound)
+        at_cap = live.bool() & (restart >= bound)
+        candidates = [
+            (restart, problem.offset(restart, inside), inside),
+            problem.exchange(restart, inside, at_cap)[:3],
+        ]
+        error = problem.error(alpha, offset)
+        for other, other_offset, other_margin in candidates:
+            other_error = problem.error(other, other_offset)
+            better = (other_error < error) & ~done
+            alpha, offset = torch.where(better, other, alpha), torch.where(better, other_offset, offset)
+            margin, error = torch.where(better, other_margin, margin), torch.where(better, other_error, error)
+        done |= error <= problem.tolerance
+    alpha = torch.where(feasible, torch.minimum(alpha.clamp(min=0.0), bound), uniform) * live
+    margin = margin & feasible
+    offset = torch.where(feasible, offset, 0.0)
+    residual = natural_residual(gram, live, alpha, offset.squeeze(-1), cap, ridge)
+    return Solved(alpha, offset.squeeze(-1), margin, residual, done.squeeze(-1))
+
+
+def natural_residual(gram: Tensor, live: Tensor, alpha: Tensor, offset: Tensor, cap: Tensor, ridge: float) -> Tensor:
+    """Largest |α − clip(α − slack, 0, C)| of each problem, (P, b): zero exactly at the optimum."""
+    slack = 2.0 * alpha @ gram + ridge * alpha - 1.0 + offset[..., None]
+    moved = torch.minimum((alpha - slack).clamp(min=0.0), cap[:, None, None].to(gram.dtype))
+    return ((alpha - moved).abs() * live).amax(-1)
+
+
+def adjoint(
+    gram: Tensor, margin: Tensor, cotangent: Tensor, offset_cotangent: Tensor, ridge: float
+) -> tuple[Tensor, Tensor]:
+    """Solve the margin system for the cotangents: u_ρ + Hu = ᾱ on the margin, Σu = ρ̄ → u (P, b, T), u_ρ (P, b)."""
+    inside = margin.to(gram.dtype)
+    size = inside.sum(-1, keepdim=True).clamp(min=1.0)
+    u = inside * (offset_cotangent[..., None] / size)
+    residual = (cotangent - 2.0 * u @ gram - ridge * u) * inside
+    residual = (residual - residual.sum(-1, keepdim=True) / size) * inside
+    scale = residual.square().sum(-1, keepdim=True)
+    goal = scale * ADJOINT_TOLERANCE[gram.dtype] ** 2
+    u, _ = _conjugate(gram, inside, size, ridge, u, torch.zeros_like(u), residual, goal)
+    pulled = (cotangent - 2.0 * u @ gram - ridge * u) * inside
+    return u, (pulled.sum(-1, keepdim=True) / size).squeeze(-1)
+
+
+def pullback(
+    keys: Tensor, gram: Tensor, sigma: Tensor, coefficients: Tensor, adjoints: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Cotangents of keys (P, T, d) and widths (P,) from α and u (P, b, T).
+
+    W = K ∘ (uαᵀ + αuᵀ), summed over the prefixes, since they share K; then x̄_i = (4/σ²) Σ_j W_ij (x_i − x_j) and
+    σ̄ = −(2/σ³) Σ_ij W_ij ‖x_i − x_j‖².
+    """
+    outer = adjoints.transpose(1, 2) @ coefficients
+    weights = gram * (outer + outer.transpose(1, 2))
+    centred = keys - keys.mean(dim=1, keepdim=True)
+    rows = weights.sum(-1, keepdim=True)
+    difference = rows * centred - weights @ centred
+    # Σ W‖x_i − x_j‖² = 2 Σ x_i · Σ_j W (x_i − x_j), W being symmetric.
+    spread = 2.0 * (centred * difference).sum((1, 2))
+    return difference * (4.0 / sigma**2)[:, None, None], -2.0 * spread / sigma**3
+
+
+def solve_paper(
+    gram: Tensor,
+    counts: Sequence[int],
+    cap: Tensor,
+    ridge: float = 1e-3,
+    *,
+    iterations: int = 80,
+    threshold: float = 1e-3,
+) -> tuple[Tensor, Tensor]:
+    """The paper's training solve (P10), differentiable by autograd: α (P, b, T) and ρ (P, b).
+
+    Accelerated projected gradients, masks by threshold, ridged linear solve; the result may leave the box.
+    """
+    live = live_mask(counts, gram.shape[1], gram).expand(gram.shape[0], -1, -1)
+    bound = cap[:, None, None].to(gram.dtype)
+    with torch.no_grad():
+        guess = _Problem(gram.detach(), live, bound.detach(), 0.0).accelerate(
+            live / live.sum(-1, keepdim=True), steps=iterations, restart=False
+        )
+        upper = (guess >= bound - threshold) & (live > 0)
+        inside = ((guess > threshold) & ~upper).to(gram.dtype)
+    at_cap = upper.to(gram.dtype) * bound
+    size = gram.shape[1]
+    block = (2.0 * gram)[:, None] * inside[..., :, None] * inside[..., None, :]
+    system = gram.new_zeros(*live.shape[:2], size + 1, size + 1)
+    system[..., 1:, 1:] = block + torch.diag_embed(ridge * inside + (1.0 - inside))
+    system[..., 0, 1:] = inside
+    system[..., 1:, 0] = inside
+    # Without a margin the first row would be zero.
+    system[..., 0, 0] = (inside.sum(-1) == 0).to(gram.dtype)
+    right = torch.cat([1.0 - at_cap.sum(-1, keepdim=True), inside * (1.0 - 2.0 * at_cap @ gram)], dim=-1)
+    solution = torch.linalg.solve(system, right)
+    return solution[..., 1:] * inside + at_cap, solution[..., 0]
+
+
+class _Problem:
+    """The matrices of one call, and the two iterations on them."""
+
+    def __init__(self, gram: Tensor, live: Tensor, bound: Tensor, ridge: float) -> None:
+        self.gram, self.live, self.bound, self.ridge = gram, live, bound, ridge
+        self.tolerance = TOLERANCE[gram.dtype]
+        self.place = torch.arange(gram.shape[1], device=gram.device)
+
+    def offset(self, alpha: Tensor, inside: Tensor) -> Tensor:
+        """ρ that makes the mean slack of the margin zero; of the keys at the cap where there is no margin."""
+        gradient = 2.0 * alpha @ self.gram + self.ridge * alpha - 1.0
+        empty = ~inside.any(-1, keepdim=True)
+        over = torch.where(empty, alpha > 0.0, inside).to(alpha.dtype)
+        return -(gradient * over).sum(-1, keepdim=True) / over.sum(-1, keepdim=True).clamp(min=1.0)
+
+    def error(self, alpha: Tensor, offset: Tensor) -> Tensor:
+        """Natural residual plus the mass that clipping to the box would lose: how good a candidate is, (P, b, 1)."""
+        clipped = torch.minimum(alpha.clamp(min=0.0), self.bound) * self.live
+        slack = 2.0 * clipped @ self.gram + self.ridge * clipped - 1.0 + offset
+        moved = torch.minimum((clipped - slack).clamp(min=0.0), self.bound)
+        lost = (clipped.sum(-1, keepdim=True) - 1.0).abs()
+        return ((clipped - moved).abs() * self.live).amax(-1, keepdim=True) + lost
+
+    def exchange(self, alpha: Tensor, inside: Tensor, upper: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Active-set rounds from a partition: (α, ρ, margin, converged), the last three (P, b, 1) or (P, b, T)."""
+        gram, bound, tolerance = self.gram, self.bound, self.tolerance
+        live = self.live.bool()
+        done = torch.zeros_like(bound, dtype=torch.bool).expand(*alpha.shape[:2], 1).clone()
+        fewest = torch.full_like(alpha[..., :1], float("inf"))
+        stalled = torch.zeros_like(fewest)
+        loose = torch.full_like(fewest, LOOSE)
+        offset = torch.zeros_like(fewest)
+        inside = self._opened(alpha, alpha @ gram, inside)
+        product = alpha @ gram
+        for _ in range(ROUNDS):
+            weight = inside.to(alpha.dtype)
+            size = weight.sum(-1, keepdim=True)
+            gradient = 2.0 * product + self.ridge * alpha - 1.0
+            rho = -(gradient * weight).sum(-1, keepdim=True) / size
+            residual = -(gradient + rho) * weight
+            scale = residual.square().sum(-1, keepdim=True)
+            floor = (FLOOR * tolerance) ** 2 * size
+            goal = torch.maximum(loose.square() * scale, floor)
+            settled = scale <= floor
+            goal = torch.where(done, torch.inf, goal)
+            moved, moved_product = _conjugate(gram, weight, size, self.ridge, alpha, product, residual, goal)
+            gradient = 2.0 * moved_product + self.ridge * moved - 1.0
+            rho = -(gradient * weight).sum(-1, keepdim=True) / size
+            slack = gradient + rho
+            below, above = inside & (moved < 0.0), inside & (moved > bound)
+            entering = live & ~inside & torch.where(upper, slack > tolerance, slack < -tolerance)
+            wrong = below | above | entering
+            count = wrong.sum(-1, keepdim=True).to(alpha.dtype)
+            level = ((slack.abs() * weight).amax(-1, keepdim=True) <= tolerance) | settled
+            alpha, offset = torch.where(done, alpha, moved), torch.where(done, offset, rho)
+            done |= (count == 0) & level
+            if bool(done.all()):
+                break
+            tighten = (count == 0) | (count >= fewest)
+            loose = torch.where(tighten, loose * 0.1, loose)
+            stalled = stalled + ((count > 0) & (count >= fewest)).to(alpha.dtype)
+            fewest = torch.minimum(fewest, count)
+            last = torch.where(wrong, self.place, -1).amax(-1, keepdim=True)
+            chosen = wrong & ((stalled <= PATIENCE) | (self.place == last)) & ~done
+            new_upper = (upper & ~(chosen & entering)) | (chosen & above)
+            new_inside = (inside & ~(chosen & (below | above))) | (chosen & entering)
+            changed = (count > 0) & ~done
+            upper = torch.where(changed, new_upper, upper)
+            inside = self._opened(alpha, moved_product, torch.where(changed, new_inside, inside))
+            upper = upper & ~inside
+            settled = torch.where(upper, bound, torch.where(inside, alpha, 0.0))
+            missing = (1.0 - settled.sum(-1, keepdim=True)) / inside.sum(-1, keepdim=True)
+            alpha = torch.where(changed, settled + missing * inside.to(alpha.dtype), alpha)
+            product = alpha @ gram
+        return alpha, offset, inside, done
+
+    def _opened(self, alpha: Tensor, product: Tensor, inside: Tensor) -> Tensor:
+        """A margin is never empty: the key that most wants weight is freed."""
+        empty = ~inside.any(-1, keepdim=True)
+        neediest = torch.where(self.live.bool(), product, torch.inf).argmin(-1, keepdim=True)
+        return torch.where(empty, self.place == neediest, inside)
+
+    def accelerate(self, alpha: Tensor, *, steps: int = RESTART_STEPS, restart: bool = True) -> Tensor:
+        """Accelerated projected gradients from a feasible α; `restart` drops the momentum where it points uphill."""
+        step = 1.0 / (2.0 * (self.live @ self.gram * self.live).amax(-1, keepdim=True) + self.ridge)
+        ahead, momentum = alpha, torch.ones_like(alpha[..., :1])
+        for _ in range(steps):
+            gradient = 2.0 * ahead @ self.gram + self.ridge * ahead - 1.0
+            new = self.project(ahead - step * gradient)
+            if restart:
+                uphill = ((ahead - new) * (new - alpha)).sum(-1, keepdim=True) > 0.0
+                momentum = torch.where(uphill, 1.0, momentum)
+            following = 0.5 * (1.0 + (1.0 + 4.0 * momentum.square()).sqrt())
+            ahead = new + (momentum - 1.0) / following * (new - alpha)
+            alpha, momentum = new, following
+        return alpha
+
+    def project(self, point: Tensor) -> Tensor:
+        """Nearest point with Σα = 1, 0 ≤ α ≤ C, on the live keys: bisection on the common shift."""
+        live = self.live.bool()
+        low = torch.where(live, point, torch.inf).amin(-1, keepdim=True) - self.bound
+        high = torch.where(live, point, -torch.inf).amax(-1, keepdim=True)
+        for _ in range(32):
+            middle = 0.5 * (low + high)
+            mass = (torch.minimum((point - middle).clamp(min=0.0), self.bound) * self.live).sum(-1, keepdim=True)
+            low, high = torch.where(mass > 1.0, middle, low), torch.where(mass > 1.0, high, middle)
+        shift = 0.5 * (low + high)
+        return torch.minimum((point - shift).clamp(min=0.0), self.bound) * self.live
+
+
+def _conjugate(
+    gram: Tensor,
+    weight: Tensor,
+    size: Tensor,
+    ridge: float,
+    x: Tensor,
+    product: Tensor,
+    residual: Tensor,
+    goal: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Conjugate gradients for H on the margin's zero-sum directions, from a residual that already sums to zero.
+
+    Returns x and its product with the Gram matrix, each problem stopped once its squared residual is within `goal`.
+    """
+    direction, squared = residual, residual.square().sum(-1, keepdim=True)
+    running = squared > goal
+    limit = min(2 * int(size.max()) + 4, STEPS[gram.dtype])
+    for _ in range(limit):
+        if not bool(running.any()):
+            break
+        image = direction @ gram
+        applied = 2.0 * image + ridge * direction
+        bend = (direction * applied).sum(-1, keepdim=True)
+        # Without curvature there is nothing more to gain: rounding has eaten the ridge.
+        running = running & (bend > 0.0)
+        step = torch.where(running, squared / bend, 0.0)
+        x, product = x + step * direction, product + step * image
+        level = (applied * weight).sum(-1, keepdim=True) / size
+        residual = residual - step * (applied - level) * weight
+        new = residual.square().sum(-1, keepdim=True)
+        direction = torch.where(running, residual + new / squared * direction, direction)
+        squared = torch.where(running, new, squared)
+        running = running & (squared > goal)
+    return x, product

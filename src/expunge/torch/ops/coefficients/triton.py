@@ -1,0 +1,739 @@
+"""Fused coefficients: one program holds one problem, from its keys to its coefficients; `reference` has the method.
+
+Every prefix of every head is one program of one launch. Up to RESIDENT keys the Gram matrix never leaves the chip:
+it is formed by matrix units from the keys and stays in registers, as the blocks K₀₀, K₀₁, K₁₁ of a symmetric matrix
+whose parts have sizes that are powers of two. Longer prefixes go to `sweep`. The adjoint has the same shape; the pull
+back to the keys is a third launch over tiles, once for all prefixes.
+
+Masks are floats, 0 or 1: they multiply. A vector is two parts (x0, x1). Barriers, not arithmetic, are what an iteration
+waits for, so sums that are needed together are reduced together.
+
+Matrix units cut accumulators off rather than round them. A first, small launch therefore centres the keys, and takes
+their squared norms from a matrix product too, so that the same bias cancels between near-duplicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+import triton  # type: ignore[import-not-found]
+import triton.language as tl  # type: ignore[import-not-found]
+from torch import Tensor
+
+from expunge.errors import InputError
+from expunge.torch.ops.coefficients.reference import (
+    ADJOINT_TOLERANCE,
+    FLOOR,
+    LOOSE,
+    PATIENCE,
+    RESTART_STEPS,
+    ROUNDS,
+    TOLERANCE,
+)
+
+__all__ = ["LONGEST", "RESIDENT", "pull", "solve"]
+
+# Longest prefix whose Gram matrix is held in registers, and longest prefix at all.
+RESIDENT, LONGEST = 192, 8192
+
+jit: Callable[[Callable[..., Any]], Any] = triton.jit
+
+
+@jit
+def _add2(a: tl.tensor, b: tl.tensor, c: tl.tensor, d: tl.tensor) -> tl.tensor:
+    return a + c, b + d
+
+
+@jit
+def _add5(
+    a: tl.tensor,
+    b: tl.tensor,
+    c: tl.tensor,
+    d: tl.tensor,
+    e: tl.tensor,
+    f: tl.tensor,
+    g: tl.tensor,
+    h: tl.tensor,
+    i: tl.tensor,
+    j: tl.tensor,
+) -> tl.tensor:
+    return a + f, b + g, c + h, d + i, e + j
+
+
+@jit
+def _add_most(a: tl.tensor, b: tl.tensor, c: tl.tensor, d: tl.tensor) -> tl.tensor:
+    return a + c, tl.maximum(b, d)
+
+
+@jit
+def _sum(x0: tl.tensor, x1: tl.tensor) -> tl.tensor:
+    return tl.sum(x0, 0) + tl.sum(x1, 0)
+
+
+@jit
+def _sums(x0: tl.tensor, x1: tl.tensor, y0: tl.tensor, y1: tl.tensor) -> tl.tensor:
+    """Σx and Σy, together."""
+    a0, b0 = tl.reduce((x0, y0), 0, _add2)
+    a1, b1 = tl.reduce((x1, y1), 0, _add2)
+    return a0 + a1, b0 + b1
+
+
+@jit
+def _prepare(
+    keys: tl.tensor,
+    centred: tl.tensor,
+    norms: tl.tensor,
+    stride_b: tl.tensor,
+    stride_h: tl.tensor,
+    stride_t: tl.tensor,
+    heads: tl.tensor,
+    length: tl.tensor,
+    width: tl.tensor,
+    DIM: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Keys about the mean of their head's first keys, in fp32, and their squared norms."""
+    problem = tl.program_id(1)
+    base = keys + (problem // heads).to(tl.int64) * stride_b + (problem % heads).to(tl.int64) * stride_h
+    column = tl.arange(0, DIM)
+    first = tl.arange(0, BLOCK)
+    inside = (first[:, None] < length) & (column[None, :] < width)
+    origin = tl.load(base + first[:, None] * stride_t + column[None, :], mask=inside, other=0.0).to(tl.float32)
+    centre = tl.sum(origin, 0) / tl.minimum(length, BLOCK).to(tl.float32)
+    place = tl.program_id(0) * BLOCK + first
+    inside = (place[:, None] < length) & (column[None, :] < width)
+    rows = tl.load(base + place[:, None].to(tl.int64) * stride_t + column[None, :], mask=inside, other=0.0)
+    rows = tl.where(inside, rows.to(tl.float32) - centre[None, :], 0.0)
+    inner = tl.dot(rows, tl.trans(rows), input_precision="tf32x3")
+    diagonal = tl.sum(tl.where(first[:, None] == first[None, :], inner, 0.0), 1)
+    row = problem.to(tl.int64) * length + place
+    tl.store(centred + row[:, None] * width + column[None, :], rows, mask=inside)
+    tl.store(norms + row, diagonal, mask=place < length)
+
+
+@jit
+def _rows(keys: tl.tensor, place: tl.tensor, count: tl.tensor, width: tl.tensor, DIM: tl.constexpr) -> tl.tensor:
+    """Centred key rows (place, DIM), zero outside."""
+    column = tl.arange(0, DIM)
+    inside = (place[:, None] < count) & (column[None, :] < width)
+    return tl.load(keys + place[:, None] * width + column[None, :], mask=inside, other=0.0)
+
+
+@jit
+def _kernel_block(
+    inner: tl.tensor,
+    norms_i: tl.tensor,
+    norms_j: tl.tensor,
+    i: tl.tensor,
+    j: tl.tensor,
+    count: tl.tensor,
+    inverse: tl.tensor,
+) -> tl.tensor:
+    """κ from inner products and norms: 1 on the diagonal, 0 beyond the prefix."""
+    exponent = 2.0 * inner - norms_i[:, None] - norms_j[None, :]
+    value = tl.exp(tl.minimum(exponent, 0.0) * inverse)
+    value = tl.where(i[:, None] == j[None, :], 1.0, value)
+    return tl.where((i[:, None] < count) & (j[None, :] < count), value, 0.0)
+
+
+@jit
+def _held(
+    keys: tl.tensor,
+    norms: tl.tensor,
+    i0: tl.tensor,
+    i1: tl.tensor,
+    count: tl.tensor,
+    width: tl.tensor,
+    sigma: tl.tensor,
+    DIM: tl.constexpr,
+) -> tl.tensor:
+    """The three blocks of a prefix's Gram matrix."""
+    x0, x1 = _rows(keys, i0, count, width, DIM), _rows(keys, i1, count, width, DIM)
+    n0 = tl.load(norms + i0, mask=i0 < count, other=0.0)
+    n1 = tl.load(norms + i1, mask=i1 < count, other=0.0)
+    inverse = 1.0 / (sigma * sigma)
+    inner00 = tl.dot(x0, tl.trans(x0), input_precision="tf32x3")
+    k00 = _kernel_block(inner00, n0, n0, i0, i0, count, inverse)
+    inner01 = tl.dot(x0, tl.trans(x1), input_precision="tf32x3")
+    k01 = _kernel_block(inner01, n0, n1, i0, i1, count, inverse)
+    inner11 = tl.dot(x1, tl.trans(x1), input_precision="tf32x3")
+    k11 = _kernel_block(inner11, n1, n1, i1, i1, count, inverse)
+    return k00, k01, k11
+
+
+@jit
+def _times(x0: tl.tensor, x1: tl.tensor, k00: tl.tensor, k01: tl.tensor, k11: tl.tensor) -> tl.tensor:
+    """K x."""
+    y0 = tl.sum(k00 * x0[None, :], 1) + tl.sum(k01 * x1[None, :], 1)
+    y1 = tl.sum(k01 * x0[:, None], 0) + tl.sum(k11 * x1[None, :], 1)
+    return y0, y1
+
+
+@jit
+def _along(
+    p0: tl.tensor,
+    p1: tl.tensor,
+    d0: tl.tensor,
+    d1: tl.tensor,
+    s0: tl.tensor,
+    s1: tl.tensor,
+    r0: tl.tensor,
+    r1: tl.tensor,
+    size: tl.tensor,
+) -> tl.tensor:
+    """A step of conjugate gradients along p, with d = Hp: its length, the mean of d on the margin, the squared norm of
+    the residual after it, and the part of p in the next direction. All five sums are reduced together.
+    """
+    pd0, ds0, dd0, rd0, rr0 = tl.reduce((p0 * d0, d0 * s0, d0 * d0 * s0, r0 * d0, r0 * r0), 0, _add5)
+    pd1, ds1, dd1, rd1, rr1 = tl.reduce((p1 * d1, d1 * s1, d1 * d1 * s1, r1 * d1, r1 * r1), 0, _add5)
+    bent, now, level = pd0 + pd1, rr0 + rr1, (ds0 + ds1) / size
+    # Without curvature there is nothing more to gain: rounding has eaten the ridge.
+    along = tl.where(bent > 0.0, now / bent, 0.0)
+    after = now - 2.0 * along * (rd0 + rd1) + along * along * (dd0 + dd1 - level * (ds0 + ds1))
+    after = tl.where(bent > 0.0, tl.maximum(after, 0.0), 0.0)
+    return along, level, after, after / now
+
+
+@jit
+def _neediest(
+    y0: tl.tensor, y1: tl.tensor, live0: tl.tensor, live1: tl.tensor, i0: tl.tensor, i1: tl.tensor
+) -> tl.tensor:
+    """Place of the live key with the smallest (Kα): the one that most wants weight."""
+    w0, w1 = tl.where(live0 > 0.0, y0, float("inf")), tl.where(live1 > 0.0, y1, float("inf"))
+    least = tl.minimum(tl.min(w0, 0), tl.min(w1, 0))
+    first0, first1 = tl.where(w0 == least, i0, 1 << 30), tl.where(w1 == least, i1, 1 << 30)
+    return tl.minimum(tl.min(first0, 0), tl.min(first1, 0))
+
+
+@jit
+def _clipped(x: tl.tensor, live: tl.tensor, cap: tl.tensor) -> tl.tensor:
+    return tl.minimum(tl.maximum(x, 0.0), cap) * live
+
+
+@jit
+def _project(
+    x0: tl.tensor, x1: tl.tensor, live0: tl.tensor, live1: tl.tensor, cap: tl.tensor, shift: tl.tensor
+) -> tl.tensor:
+    """Nearest feasible point and its common shift: Newton from a guess of the shift, inside a bracket."""
+    low = tl.minimum(
+        tl.min(tl.where(live0 > 0.0, x0, float("inf")), 0), tl.min(tl.where(live1 > 0.0, x1, float("inf")), 0)
+    )
+    high = tl.maximum(
+        tl.max(tl.where(live0 > 0.0, x0, -float("inf")), 0), tl.max(tl.where(live1 > 0.0, x1, -float("inf")), 0)
+    )
+    low = low - cap
+    shift = tl.where((shift > low) & (shift < high), shift, 0.5 * (low + high))
+    turn = 0
+    excess = shift * 0.0 + 1.0
+    while (tl.abs(excess) > 1e-6) & (turn < 32):
+        z0, z1 = x0 - shift, x1 - shift
+        free0, free1 = tl.where((z0 > 0.0) & (z0 < cap), live0, 0.0), tl.where((z1 > 0.0) & (z1 < cap), live1, 0.0)
+        mass, free = _sums(_clipped(z0, live0, cap), _clipped(z1, live1, cap), free0, free1)
+        excess = mass - 1.0
+        low = tl.where(excess > 0.0, shift, low)
+        high = tl.where(excess > 0.0, high, shift)
+        newton = shift + excess / tl.maximum(free, 1.0)
+        moved = tl.where((free > 0.0) & (newton > low) & (newton < high), newton, 0.5 * (low + high))
+        shift = tl.where(tl.abs(excess) > 1e-6, moved, shift)
+        turn += 1
+    return _clipped(x0 - shift, live0, cap), _clipped(x1 - shift, live1, cap), shift
+
+
+@jit
+def _solve(
+    keys: tl.tensor,
+    norms: tl.tensor,
+    counts: tl.tensor,
+    caps: tl.tensor,
+    sigmas: tl.tensor,
+    alpha: tl.tensor,
+    offsets: tl.tensor,
+    margins: tl.tensor,
+    reports: tl.tensor,
+    groups: tl.tensor,
+    problems: tl.tensor,
+    prefixes: tl.tensor,
+    length: tl.tensor,
+    width: tl.tensor,
+    ridge: tl.tensor,
+    tolerance: tl.tensor,
+    A: tl.constexpr,
+    B: tl.constexpr,
+    DIM: tl.constexpr,
+    ROUNDS: tl.constexpr,
+    STEPS: tl.constexpr,
+    PATIENCE: tl.constexpr,
+    LOOSE: tl.constexpr,
+    FLOOR: tl.constexpr,
+) -> None:
+    program = tl.program_id(0)
+    # The longest prefixes start first, so that short ones fill the gaps at the end.
+    prefix = prefixes - 1 - program // problems
+    problem = program % problems
+    slot = problem.to(tl.int64) * prefixes + prefix
+    count = tl.load(counts + prefix)
+    cap = tl.load(caps + problem % groups)
+    sigma = tl.load(sigmas + problem % groups)
+    i0 = tl.arange(0, A)
+    i1 = A + tl.arange(0, B)
+    live0 = (i0 < count).to(tl.float32)
+    live1 = (i1 < count).to(tl.float32)
+    origin = problem.to(tl.int64) * length
+    k00, k01, k11 = _held(keys + origin * width, norms + origin, i0, i1, count, width, sigma, DIM)
+
+    total = count.to(tl.float32)
+    a0, a1 = live0 / total, live1 / total
+    y0, y1 = _times(a0, a1, k00, k01, k11)
+    s0, s1 = live0, live1
+    e0, e1 = tl.zeros_like(live0), tl.zeros_like(live1)
+    b0, b1, t0, t1 = a0, a1, live0, live1
+    rho = total * 0.0
+    best, best_rho = rho + 3.0, rho
+    feasible = total * cap > 1.0 + 1e-6
+    # Keys that are not numbers give coefficients that are not.
+    mean = _sum(y0 * a0, y1 * a1)
+    numbers = mean == mean
+    attempt = 0
+    done = tl.where(feasible & numbers, 0, 1)
+    products = 1
+    while (attempt < 2) & (done == 0):
+        if attempt == 1:
+            # Accelerated projected gradients from the uniform point: slower, but it cannot cycle.
+            r0, r1 = _times(live0, live1, k00, k01, k11)
+            step = 1.0 / (2.0 * tl.maximum(tl.max(r0 * live0, 0), tl.max(r1 * live1, 0)) + ridge)
+            a0, a1 = live0 / total, live1 / total
+            z0, z1 = a0, a1
+            momentum = total * 0.0 + 1.0
+            shift = total * 0.0
+            for _ in range(STEPS):
+                q0, q1 = _times(z0, z1, k00, k01, k11)
+                g0 = 2.0 * q0 + ridge * z0
+                g1 = 2.0 * q1 + ridge * z1
+                n0, n1, shift = _project(z0 - step * g0, z1 - step * g1, live0, live1, cap, shift)
+                uphill = _sum((z0 - n0) * (n0 - a0), (z1 - n1) * (n1 - a1)) > 0.0
+                momentum = tl.where(uphill, 1.0, momentum)
+                following = 0.5 * (1.0 + tl.sqrt(1.0 + 4.0 * momentum * momentum))
+                push = (momentum - 1.0) / following
+                z0 = n0 + push * (n0 - a0)
+                z1 = n1 + push * (n1 - a1)
+                a0, a1 = n0, n1
+                momentum = following
+            s0 = tl.where((a0 > 0.0) & (a0 < cap), live0, 0.0)
+            s1 = tl.where((a1 > 0.0) & (a1 < cap), live1, 0.0)
+            e0 = tl.where(a0 >= cap, live0, 0.0)
+            e1 = tl.where(a1 >= cap, live1, 0.0)
+            y0, y1 = _times(a0, a1, k00, k01, k11)
+            if _sum(s0, s1) == 0.0:
+                first = _neediest(y0, y1, live0, live1, i0, i1)
+                s0, s1 = (i0 == first).to(tl.float32), (i1 == first).to(tl.float32)
+                e0, e1 = e0 * (1.0 - s0), e1 * (1.0 - s1)
+            # The restart itself is a candidate.
+            g0, g1 = 2.0 * y0 + ridge * a0 - 1.0, 2.0 * y1 + ridge * a1 - 1.0
+            slope, size = _sums(g0 * s0, g1 * s1, s0, s1)
+            middle = -slope / size
+            m0, m1 = _clipped(a0 - g0 - middle, live0, cap), _clipped(a1 - g1 - middle, live1, cap)
+            error = tl.maximum(tl.max(tl.abs(a0 - m0), 0), tl.max(tl.abs(a1 - m1), 0))
+            if error < best:
+                b0, b1, t0, t1 = a0, a1, s0, s1
+                best, best_rho = error, middle
+            products += STEPS + 2
+        turn = 0
+        fewest = total * 0.0 + 1e9
+        stalled = total * 0.0
+        loose = total * 0.0 + LOOSE
+        while (turn < ROUNDS) & (done == 0):
+            g0, g1 = 2.0 * y0 + ridge * a0 - 1.0, 2.0 * y1 + ridge * a1 - 1.0
+            slope, size = _sums(g0 * s0, g1 * s1, s0, s1)
+            rho = -slope / size
+            r0, r1 = -(g0 + rho) * s0, -(g1 + rho) * s1
+            p0, p1 = r0, r1
+            squared = _sum(r0 * r0, r1 * r1)
+            floor = FLOOR * FLOOR * tolerance * tolerance * size
+            goal = tl.maximum(loose * loose * squared, floor)
+            settled = squared <= floor
+            limit = tl.minimum(2.0 * size + 4.0, 128.0)
+            steps = total * 0.0
+            while (squared > goal) & (steps < limit):
+                q0, q1 = _times(p0, p1, k00, k01, k11)
+                d0, d1 = 2.0 * q0 + ridge * p0, 2.0 * q1 + ridge * p1
+                along, level, fresh, again = _along(p0, p1, d0, d1, s0, s1, r0, r1, size)
+                a0, a1 = a0 + along * p0, a1 + along * p1
+                y0, y1 = y0 + along * q0, y1 + along * q1
+                r0, r1 = r0 - along * (d0 - level) * s0, r1 - along * (d1 - level) * s1
+                p0, p1 = r0 + again * p0, r1 + again * p1
+                squared = fresh
+                steps += 1.0
+            g0, g1 = 2.0 * y0 + ridge * a0 - 1.0, 2.0 * y1 + ridge * a1 - 1.0
+            rho = -_sum(g0 * s0, g1 * s1) / size
+            g0, g1 = g0 + rho, g1 + rho
+            below0, below1 = tl.where(a0 < 0.0, s0, 0.0), tl.where(a1 < 0.0, s1, 0.0)
+            above0, above1 = tl.where(a0 > cap, s0, 0.0), tl.where(a1 > cap, s1, 0.0)
+            rest0, rest1 = live0 - s0 - e0, live1 - s1 - e1
+            enter0 = tl.where(g0 < -tolerance, rest0, 0.0) + tl.where(g0 > tolerance, e0, 0.0)
+            enter1 = tl.where(g1 < -tolerance, rest1, 0.0) + tl.where(g1 > tolerance, e1, 0.0)
+            wrong0, wrong1 = below0 + above0 + enter0, below1 + above1 + enter1
+            number0, worst0 = tl.reduce((wrong0, tl.abs(g0) * s0), 0, _add_most)
+            number1, worst1 = tl.reduce((wrong1, tl.abs(g1) * s1), 0, _add_most)
+            number = number0 + number1
+            even = (tl.maximum(worst0, worst1) <= tolerance) | settled
+            done = tl.where((number == 0.0) & even, 1, 0)
+            products += steps.to(tl.int32)
+            if done == 0:
+                worse = number >= fewest
+                loose = tl.where((number == 0.0) | worse, loose * 0.1, loose)
+                stalled += tl.where(worse & (number > 0.0), 1.0, 0.0)
+                fewest = tl.minimum(fewest, number)
+                c0, c1 = wrong0, wrong1
+                if stalled > PATIENCE:
+                    last = tl.maximum(
+                        tl.max(tl.where(wrong0 > 0.0, i0, -1), 0), tl.max(tl.where(wrong1 > 0.0, i1, -1), 0)
+                    )
+                    c0, c1 = (i0 == last).to(tl.float32) * wrong0, (i1 == last).to(tl.float32) * wrong1
+                e0, e1 = e0 * (1.0 - c0) + c0 * above0, e1 * (1.0 - c1) + c1 * above1
+                s0, s1 = s0 * (1.0 - c0) + c0 * enter0, s1 * (1.0 - c1) + c1 * enter1
+                f0, f1 = e0 * cap + s0 * a0, e1 * cap + s1 * a1
+                mass, size = _sums(f0, f1, s0, s1)
+                if size == 0.0:
+                    first = _neediest(y0, y1, live0, live1, i0, i1)
+                    s0, s1 = (i0 == first).to(tl.float32), (i1 == first).to(tl.float32)
+                    e0, e1 = e0 * (1.0 - s0), e1 * (1.0 - s1)
+                    f0, f1 = e0 * cap + s0 * a0, e1 * cap + s1 * a1
+                    mass, size = _sums(f0, f1, s0, s1)
+                missing = tl.where(number > 0.0, (1.0 - mass) / size, 0.0)
+                a0, a1 = f0 + missing * s0, f1 + missing * s1
+                y0, y1 = _times(a0, a1, k00, k01, k11)
+                products += 1
+            turn += 1
+        if done == 0:
+            # Not converged: what the clipped point is worth, mass lost by clipping included.
+            f0, f1 = _clipped(a0, live0, cap), _clipped(a1, live1, cap)
+            y0, y1 = _times(f0, f1, k00, k01, k11)
+            g0, g1 = 2.0 * y0 + ridge * f0 - 1.0 + rho, 2.0 * y1 + ridge * f1 - 1.0 + rho
+            m0, m1 = _clipped(f0 - g0, live0, cap), _clipped(f1 - g1, live1, cap)
+            error = tl.maximum(tl.max(tl.abs(f0 - m0), 0), tl.max(tl.abs(f1 - m1), 0))
+            error += tl.abs(_sum(f0, f1) - 1.0)
+            if error < best:
+                b0, b1, t0, t1 = f0, f1, s0, s1
+                best, best_rho = error, rho
+            products += 1
+        else:
+            b0, b1, t0, t1 = a0, a1, s0, s1
+            best_rho = rho
+        attempt += 1
+
+    place0, place1 = slot * length + i0, slot * length + i1
+    b0 = tl.where(feasible, _clipped(b0, live0, cap), live0 / total)
+    b1 = tl.where(feasible, _clipped(b1, live1, cap), live1 / total)
+    b0, b1 = tl.where(numbers, b0, mean), tl.where(numbers, b1, mean)
+    t0, t1 = tl.where(feasible, t0, 0.0), tl.where(feasible, t1, 0.0)
+    tl.store(alpha + place0, b0, mask=i0 < length)
+    tl.store(alpha + place1, b1, mask=i1 < length)
+    tl.store(margins + place0, t0.to(tl.int8), mask=i0 < length)
+    tl.store(margins + place1, t1.to(tl.int8), mask=i1 < length)
+    for rest in range(A + B, length, A):
+        tl.store(alpha + slot * length + rest + i0, tl.zeros_like(live0), mask=rest + i0 < length)
+        tl.store(margins + slot * length + rest + i0, tl.zeros_like(live0).to(tl.int8), mask=rest + i0 < length)
+    tl.store(offsets + slot, best_rho)
+    tl.store(reports + 2 * slot, products)
+    tl.store(reports + 2 * slot + 1, done + attempt * 2)
+
+
+@jit
+def _adjoint(
+    keys: tl.tensor,
+    norms: tl.tensor,
+    counts: tl.tensor,
+    caps: tl.tensor,
+    sigmas: tl.tensor,
+    alpha: tl.tensor,
+    margins: tl.tensor,
+    alpha_bar: tl.tensor,
+    offset_bar: tl.tensor,
+    adjoints: tl.tensor,
+    cap_bar: tl.tensor,
+    groups: tl.tensor,
+    problems: tl.tensor,
+    prefixes: tl.tensor,
+    length: tl.tensor,
+    width: tl.tensor,
+    ridge: tl.tensor,
+    tolerance: tl.tensor,
+    A: tl.constexpr,
+    B: tl.constexpr,
+    DIM: tl.constexpr,
+    WITH_CAP: tl.constexpr,
+) -> None:
+    program = tl.program_id(0)
+    prefix = prefixes - 1 - program // problems
+    problem = program % problems
+    slot = problem.to(tl.int64) * prefixes + prefix
+    count = tl.load(counts + prefix)
+    cap = tl.load(caps + problem % groups)
+    sigma = tl.load(sigmas + problem % groups)
+    i0 = tl.arange(0, A)
+    i1 = A + tl.arange(0, B)
+    origin = problem.to(tl.int64) * length
+    k00, k01, k11 = _held(keys + origin * width, norms + origin, i0, i1, count, width, sigma, DIM)
+
+    place0, place1 = slot * length + i0, slot * length + i1
+    s0 = tl.load(margins + place0, mask=i0 < count, other=0).to(tl.float32)
+    s1 = tl.load(margins + place1, mask=i1 < count, other=0).to(tl.float32)
+    w0 = tl.load(alpha_bar + place0, mask=i0 < count, other=0.0)
+    w1 = tl.load(alpha_bar + place1, mask=i1 < count, other=0.0)
+    size = tl.maximum(_sum(s0, s1), 1.0)
+    start = tl.load(offset_bar + slot) / size
+    u0, u1 = s0 * start, s1 * start
+    y0, y1 = _times(u0, u1, k00, k01, k11)
+    r0, r1 = (w0 - 2.0 * y0 - ridge * u0) * s0, (w1 - 2.0 * y1 - ridge * u1) * s1
+    level = _sum(r0, r1) / size
+    r0, r1 = (r0 - level) * s0, (r1 - level) * s1
+    p0, p1 = r0, r1
+    squared = _sum(r0 * r0, r1 * r1)
+    goal = squared * tolerance * tolerance
+    limit = tl.minimum(2.0 * size + 4.0, 128.0)
+    steps = size * 0.0
+    while (squared > goal) & (steps < limit):
+        q0, q1 = _times(p0, p1, k00, k01, k11)
+        d0, d1 = 2.0 * q0 + ridge * p0, 2.0 * q1 + ridge * p1
+        along, level, fresh, again = _along(p0, p1, d0, d1, s0, s1, r0, r1, size)
+        u0, u1 = u0 + along * p0, u1 + along * p1
+        y0, y1 = y0 + along * q0, y1 + along * q1
+        r0, r1 = r0 - along * (d0 - level) * s0, r1 - along * (d1 - level) * s1
+        p0, p1 = r0 + again * p0, r1 + again * p1
+        squared = fresh
+        steps += 1.0
+    tl.store(adjoints + place0, u0, mask=i0 < length)
+    tl.store(adjoints + place1, u1, mask=i1 < length)
+    for rest in range(A + B, length, A):
+        tl.store(adjoints + slot * length + rest + i0, tl.zeros([A], tl.float32), mask=rest + i0 < length)
+    if WITH_CAP:
+        # Keys at the cap move with it, and take the margin along: ᾱ_E − u_ρ|E| − 2 uᵀKe, with Ku = y.
+        u_rho = _sum((w0 - 2.0 * y0 - ridge * u0) * s0, (w1 - 2.0 * y1 - ridge * u1) * s1) / size
+        c0 = tl.load(alpha + place0, mask=i0 < count, other=0.0)
+        c1 = tl.load(alpha + place1, mask=i1 < count, other=0.0)
+        c0 = tl.where((c0 >= cap) & (i0 < count), 1.0 - s0, 0.0)
+        c1 = tl.where((c1 >= cap) & (i1 < count), 1.0 - s1, 0.0)
+        tl.store(cap_bar + slot, _sum(c0 * (w0 - u_rho - 2.0 * y0), c1 * (w1 - u_rho - 2.0 * y1)))
+
+
+@jit
+def _pull(
+    keys: tl.tensor,
+    norms: tl.tensor,
+    sigmas: tl.tensor,
+    alpha: tl.tensor,
+    adjoints: tl.tensor,
+    keys_bar: tl.tensor,
+    spreads: tl.tensor,
+    groups: tl.tensor,
+    prefixes: tl.tensor,
+    length: tl.tensor,
+    width: tl.tensor,
+    longest: tl.tensor,
+    DIM: tl.constexpr,
+    BLOCK: tl.constexpr,
+    PREFIXES: tl.constexpr,
+) -> None:
+    """x̄_i = (4/σ²) Σ_j W_ij (x_i − x_j) for a block of rows, W = K ∘ Σ_prefixes (uαᵀ + αuᵀ)."""
+    problem = tl.program_id(1)
+    sigma = tl.load(sigmas + problem % groups)
+    inverse = 1.0 / (sigma * sigma)
+    base = keys + problem.to(tl.int64) * length * width
+    norm = norms + problem.to(tl.int64) * length
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    which = tl.arange(0, PREFIXES)
+    slots = (problem.to(tl.int64) * prefixes + which) * length
+    xi = _rows(base, row, longest, width, DIM)
+    norms_i = tl.load(norm + row, mask=row < longest, other=0.0)
+    inside = (which[:, None] < prefixes) & (row[None, :] < longest)
+    ui = tl.load(adjoints + slots[:, None] + row[None, :], mask=inside, other=0.0)
+    ai = tl.load(alpha + slots[:, None] + row[None, :], mask=inside, other=0.0)
+    total = tl.zeros([BLOCK], tl.float32)
+    moved = tl.zeros([BLOCK, DIM], tl.float32)
+    for left in range(0, longest, BLOCK):
+        column = left + tl.arange(0, BLOCK)
+        xj = _rows(base, column, longest, width, DIM)
+        norms_j = tl.load(norm + column, mask=column < longest, other=0.0)
+        inside = (which[:, None] < prefixes) & (column[None, :] < longest)
+        uj = tl.load(adjoints + slots[:, None] + column[None, :], mask=inside, other=0.0)
+        aj = tl.load(alpha + slots[:, None] + column[None, :], mask=inside, other=0.0)
+        outer = tl.dot(tl.trans(ui), aj, input_precision="tf32x3")
+        outer = tl.dot(tl.trans(ai), uj, outer, input_precision="tf32x3")
+        inner = tl.dot(xi, tl.trans(xj), input_precision="tf32x3")
+        weight = _kernel_block(inner, norms_i, norms_j, row, column, longest, inverse) * outer
+        total += tl.sum(weight, 1)
+        moved = tl.dot(weight, xj, moved, input_precision="tf32x3")
+    difference = total[:, None] * xi - moved
+    spread = tl.sum(tl.sum(xi * difference, 1), 0)
+    tl.store(spreads + problem * tl.num_programs(0) + tl.program_id(0), 2.0 * spread)
+    dims = tl.arange(0, DIM)
+    target = keys_bar + problem.to(tl.int64) * length * width + row[:, None] * width + dims[None, :]
+    inside = (row[:, None] < length) & (dims[None, :] < width)
+    tl.store(target, (4.0 * inverse * difference).to(keys_bar.dtype.element_ty), mask=inside)
+
+
+@lru_cache(maxsize=64)
+def counts_on(counts: tuple[int, ...], device: torch.device) -> Tensor:
+    """Prefix lengths on a device, copied there once."""
+    return torch.tensor(counts, dtype=torch.int32, device=device)
+
+
+def prepared(keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Centred keys (B·h, T, d) and their squared norms (B·h, T), fp32."""
+    batch, heads, length, width = keys.shape
+    centred = torch.empty(batch * heads, length, width, device=keys.device)
+    norms = torch.empty(batch * heads, length, device=keys.device)
+    _prepare[(triton.cdiv(length, 32), batch * heads)](
+        keys,
+        centred,
+        norms,
+        *keys.stride()[:3],
+        heads,
+        length,
+        width,
+        DIM=max(16, triton.next_power_of_2(width)),
+        BLOCK=32,
+        num_warps=4,
+    )
+    return centred, norms
+
+
+def _held_arguments(keys: Tensor, counts: tuple[int, ...], cap: Tensor) -> tuple[list[int], dict[str, int]]:
+    """What solve and adjoint share: the trailing arguments and the constants."""
+    batch, heads, length, width = keys.shape
+    longest = max(counts)
+    first = max(16, triton.next_power_of_2(longest) // 2)
+    second = max(16, triton.next_power_of_2(longest - first))
+    trailing = [cap.numel(), batch * heads, len(counts), length, width]
+    constants = {
+        "A": first,
+        "B": second,
+        "DIM": max(16, triton.next_power_of_2(width)),
+        "num_warps": 8 if first > 64 else 4,
+    }
+    return trailing, constants
+
+
+def solve(
+    keys: Tensor, counts: Sequence[int], cap: Tensor, sigma: Tensor, ridge: float, *, report: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Coefficients (B, h, b, T), offsets (B, h, b) and margin (B, h, b, T) int8 of keys (B, h, T, d).
+
+    Caps and widths (G,), fp32: head h of the flattened (B·h) uses place h mod G. `report` (B, h, b, 2) int32, if given,
+    receives the number of products with the Gram matrix and 2·attempts + converged.
+    """
+    lengths = tuple(counts)
+    batch, heads, length, _ = keys.shape
+    if max(lengths) > LONGEST:
+        raise InputError(f"the fused op takes prefixes of up to {LONGEST} keys, not {max(lengths)}; use op='reference'")
+    shape = (batch, heads, len(lengths))
+    if report is None:
+        report = torch.empty(*shape, 2, dtype=torch.int32, device=keys.device)
+    centred, norms = prepared(keys)
+    if max(lengths) > RESIDENT:
+        from expunge.torch.ops.coefficients import sweep
+
+        return sweep.solve(keys, centred, norms, lengths, cap, sigma, ridge, report)
+    trailing, constants = _held_arguments(keys, lengths, cap)
+    alpha = torch.empty(*shape, length, device=keys.device)
+    margin = torch.empty(*shape, length, dtype=torch.int8, device=keys.device)
+    offset = torch.empty(shape, device=keys.device)
+    _solve[(batch * heads * len(lengths),)](
+        centred,
+        norms,
+        counts_on(lengths, keys.device),
+        cap,
+        sigma,
+        alpha,
+        offset,
+        margin,
+        report,
+        *trailing,
+        ridge,
+        TOLERANCE[torch.float32],
+        **constants,
+        ROUNDS=ROUNDS,
+        STEPS=RESTART_STEPS,
+        PATIENCE=PATIENCE,
+        LOOSE=LOOSE,
+        FLOOR=FLOOR,
+    )
+    return alpha, offset, margin
+
+
+def pull(
+    keys: Tensor,
+    counts: Sequence[int],
+    cap: Tensor,
+    sigma: Tensor,
+    ridge: float,
+    alpha: Tensor,
+    margin: Tensor,
+    alpha_bar: Tensor,
+    offset_bar: Tensor,
+    *,
+    with_cap: bool = True,
+    with_sigma: bool = True,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Cotangents of keys (B, h, T, d), caps (G,) and widths (G,)."""
+    lengths = tuple(counts)
+    batch, heads, length, width = keys.shape
+    groups = sigma.numel()
+    alpha_bar, offset_bar = alpha_bar.contiguous(), offset_bar.contiguous()
+    centred, norms = prepared(keys)
+    adjoints = torch.empty_like(alpha)
+    cap_bar = torch.empty(batch, heads, len(lengths), device=keys.device)
+    if max(lengths) > RESIDENT:
+        from expunge.torch.ops.coefficients import sweep
+
+        work = sweep.Work(keys, centred, norms, lengths, sigma)
+        sweep.adjoint(work, cap, ridge, alpha, margin, alpha_bar, offset_bar, adjoints, cap_bar)
+    else:
+        trailing, constants = _held_arguments(keys, lengths, cap)
+        _adjoint[(batch * heads * len(lengths),)](
+            centred,
+            norms,
+            counts_on(lengths, keys.device),
+            cap,
+            sigma,
+            alpha,
+            margin,
+            alpha_bar,
+            offset_bar,
+            adjoints,
+            cap_bar,
+            *trailing,
+            ridge,
+            ADJOINT_TOLERANCE[torch.float32],
+            **constants,
+            WITH_CAP=with_cap,
+        )
+    keys_bar = torch.empty(batch, heads, length, width, dtype=keys.dtype, device=keys.device)
+    tiles = triton.cdiv(length, 32)
+    spreads = torch.empty(batch * heads, tiles, device=keys.device)
+    _pull[(tiles, batch * heads)](
+        centred,
+        norms,
+        sigma,
+        alpha,
+        adjoints,
+        keys_bar,
+        spreads,
+        groups,
+        len(lengths),
+        length,
+        width,
+        max(lengths),
+        DIM=max(16, triton.next_power_of_2(width)),
+        BLOCK=32,
+        PREFIXES=max(16, triton.next_power_of_2(len(lengths))),
+        num_warps=4,
+        num_stages=1,
+    )
+    # Not asked for, not computed: every launch counts when a layer is small.
+    sigma_bar = -2.0 * spreads.reshape(-1, groups, tiles).sum((0, 2)) / sigma**3 if with_sigma else sigma
+    total_cap = cap_bar.reshape(-1, groups, len(lengths)).sum((0, 2)) if with_cap else cap
+    return keys_bar, total_cap, sigma_bar

@@ -1,0 +1,1 @@
+"""Causal softmax whose weights are multiplied by the gate of the query's chunk."""

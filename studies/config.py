@@ -1,0 +1,119 @@
+"""The settings of every run: model shapes, recipes and arms (protocol P10).
+
+A *slot* is one model of a stack: a seed and a recipe. A stack trains all its slots at once on one device, so everything
+that may differ between slots is in :class:`Recipe`, and everything that may not is in :class:`Run`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from expunge.errors import InputError
+
+__all__ = ["ARMS", "SHAPES", "Gate", "Recipe", "Run", "Shape", "Slot"]
+
+ARMS = ("hybrid", "window", "softmax")
+VOCABULARY = 256
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A byte-level transformer: learned positions, tied head, MLP of four times the width, GELU."""
+
+    layers: int
+    width: int
+    heads: int
+    block: int
+
+    @property
+    def parameters(self) -> int:
+        """Weights without the position table, the count that gives the paper's 3.22M."""
+        norms = 4 * self.width * self.layers + 2 * self.width
+        return 12 * self.width**2 * self.layers + VOCABULARY * self.width + norms
+
+
+SHAPES = {
+    "3m": Shape(layers=4, width=256, heads=4, block=256),
+    "10m": Shape(layers=6, width=384, heads=6, block=512),
+    "32m": Shape(layers=10, width=512, heads=8, block=512),
+    "tiny": Shape(layers=2, width=32, heads=2, block=80),
+}
+
+
+@dataclass(frozen=True)
+class Gate:
+    """How the coefficients are solved and used.
+
+    ``weight="raw"`` is the paper: the readout of a prefix key is multiplied by α, which sums to one over the prefix,
+    beside a factor of 1 inside the current chunk. ``"relative"`` multiplies by α times the number of active keys, so
+    that the mean factor of an active key is 1 at any context length. ``keys="unit"`` solves on keys scaled to norm
+    ``radius``; ``"scaled"`` on keys scaled so that their spread around the mean of the first chunk is ``radius``, which
+    every prefix contains: the width then follows the keys. ``gradient`` scales the gradient that reaches the keys through
+    the solve: 1 the paper, 0 none.
+    """
+
+    cap: float = 0.25
+    sigma: float = 2.0
+    chunk: int = 64
+    weight: Literal["raw", "relative"] = "raw"
+    keys: Literal["plain", "unit", "scaled"] = "plain"
+    radius: float = 2.0
+    gradient: float = 1.0
+
+    @property
+    def fewest(self) -> int:
+        """Keys below which the gate is off (paper, appendix C): ⌈1/C⌉ + 2."""
+        return math.ceil(1 / self.cap) + 2
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one slot is optimised and gated."""
+
+    rate: float = 3e-3
+    warmup: int = 0
+    gate: Gate = field(default_factory=Gate)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One model of a stack. ``window`` is the visible tokens of the sliding-window arm."""
+
+    seed: int
+    recipe: Recipe = field(default_factory=Recipe)
+    window: int | None = None
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A stack of slots of one arm and shape, trained together."""
+
+    name: str
+    arm: str
+    shape: Shape
+    slots: tuple[Slot, ...]
+    steps: int = 6000
+    batch: int = 16
+    betas: tuple[float, float] = (0.9, 0.95)
+    decay: float = 0.1
+    clip: float = 1.0
+    evaluate_every: int = 500
+    # First scored position of a block and the step between scored ones: every byte of a text, every answer of a quiz.
+    scored: tuple[int, int] = (0, 1)
+
+    def __post_init__(self) -> None:
+        if self.arm not in ARMS:
+            raise InputError(f"no arm {self.arm!r}: choose from {', '.join(ARMS)}")
+        if not self.slots:
+            raise InputError("a run needs at least one slot")
+        if self.arm == "window" and any(slot.window is None or slot.window < 1 for slot in self.slots):
+            raise InputError("every slot of the window arm needs the number of visible tokens")
+        if min(self.steps, self.batch, self.evaluate_every) < 1:
+            raise InputError("steps, batch and evaluate_every are at least 1")
+
+    def describe(self) -> dict[str, Any]:
+        """Plain data, for the results file."""
+        return asdict(self) | {"parameters": self.shape.parameters}

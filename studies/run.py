@@ -1,0 +1,240 @@
+"""Run a study: ``python -m studies.run compare`` or ``tune``, from the repository's root.
+
+``compare`` trains the hybrid on every seed, measures its active keys at the last boundary, and trains the window arm
+with that many visible tokens plus one chunk, seed by seed (protocol P10); ``tune`` trains every candidate recipe of an
+arm on one seed that ``compare`` does not use. Each run leaves ``<name>.json`` and a line a time in ``curves.jsonl``.
+
+    python -m studies.run compare --shape 3m --data enwik8.xz --seeds 0:7 --device cuda --out studies/results
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from expunge.errors import InputError
+from studies.arms import attention
+from studies.config import SHAPES, Recipe, Run, Slot
+from studies.data import Corpus, load
+from studies.recipes import PAPER, named
+from studies.record import machine, read, write
+from studies.train import Outcome, Trainer
+
+__all__ = ["Desk", "compare", "main", "observe", "tune"]
+
+# Not one of the seeds of a comparison, so that what is tuned is not what is compared.
+TUNING_SEED = 100
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where runs happen and where their results go."""
+
+    corpus: Corpus
+    out: Path
+    device: str = "cpu"
+    compiled: bool = False
+    checkpoints: Path | None = None
+    keep: Path | None = None
+    valid_limit: int | None = None
+    deadline: float = float("inf")
+
+    @property
+    def kind(self) -> torch.dtype:
+        """Products in bf16 on a GPU, in fp32 elsewhere."""
+        return torch.bfloat16 if self.device.startswith("cuda") else torch.float32
+
+    def trainer(self, run: Run) -> Trainer:
+        """A trainer at its start, or where its checkpoint left it."""
+        trainer = Trainer(
+            run,
+            attention(run, device=self.device, kind=self.kind),
+            self.corpus,
+            device=self.device,
+            kind=self.kind,
+            compiled=self.compiled,
+            valid_limit=self.valid_limit,
+        )
+        kept = self._kept(run)
+        if kept is not None and kept.exists():
+            trainer.resume(kept)
+        return trainer
+
+    def _kept(self, run: Run) -> Path | None:
+        return None if self.checkpoints is None else self.checkpoints / f"{run.name}.pt"
+
+    def finish(self, run: Run) -> tuple[Trainer, dict[str, Any]]:
+        """Train a run to its end and keep its result."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        begun = time.monotonic()
+        trainer = self.trainer(run)
+        trainer.prepare()
+        ready = time.monotonic()
+        outcome = trainer.train(curve=self.out / "curves.jsonl", checkpoint=self._kept(run), deadline=self.deadline)
+        content = report(run, outcome, self) | {"prepare_seconds": ready - begun}
+        if outcome.steps and len(self.corpus.test):
+            content["test_bits"] = trainer.bits("test")
+        if outcome.steps and run.arm == "hybrid":
+            content["active_keys"], content["key_spread"] = observe(trainer, self)
+        write(self.out, run.name, content)
+        if self.keep is not None:
+            self.keep.mkdir(parents=True, exist_ok=True)
+            weights = {name: leaf.detach()[0].cpu() for name, leaf in trainer.stack.weights.items()}
+            torch.save({"run": run.describe(), "weights": weights}, self.keep / f"{run.name}.pt")
+        rate = outcome.steps / max(1e-9, outcome.step_seconds)
+        print(f"{run.name}: {outcome.steps} steps, {rate:.1f} steps/s, {time.monotonic() - begun:.0f} s, best", end=" ")
+        print(" ".join(f"{bits:.4f}" for bits in outcome.best_bits), flush=True)
+        return trainer, content
+
+
+def report(run: Run, outcome: Outcome, desk: Desk) -> dict[str, Any]:
+    """A result as plain data."""
+    tokens = outcome.steps * len(run.slots) * run.batch * run.shape.block
+    return {
+        "run": run.describe(),
+        "corpus": {
+            "name": desk.corpus.name,
+            "train_bytes": len(desk.corpus.train),
+            "valid_bytes": len(desk.corpus.valid),
+        },
+        "tokens_per_second": tokens / max(1e-9, outcome.step_seconds),
+        "complete": outcome.steps == run.steps,
+        "machine": machine(desk.device),
+        **asdict(outcome),
+    }
+
+
+def observe(trainer: Trainer, desk: Desk) -> tuple[list[list[float]], list[list[float]]]:
+    """Mean active keys at the last boundary, and the spread of the gate's keys in units of σ, over the first validation
+    batch: one list of layers a slot each.
+    """
+    active: list[torch.Tensor] = []
+    spreads: list[torch.Tensor] = []
+
+    def note(layer: int, counts: torch.Tensor, spread: torch.Tensor) -> None:
+        active.append(counts)
+        spreads.append(spread)
+
+    stack, run = trainer.stack, trainer.run
+    usual = stack.attend
+    stack.attend = attention(run, device=desk.device, kind=desk.kind, observe=note)
+    block = run.shape.block
+    rows = [(i * block) % (len(desk.corpus.valid) - block) for i in range(run.batch)]
+    tokens = torch.stack([desk.corpus.valid[row : row + block + 1] for row in rows]).long().to(desk.device)
+    stack.losses(tokens.expand(len(run.slots), -1, -1))
+    stack.attend = usual
+    return torch.stack(active, 1).tolist(), torch.stack(spreads, 1).detach().tolist()
+
+
+def visible(counts: list[float], chunk: int, block: int) -> int:
+    """Visible tokens of the matched window: the mean active keys, rounded, and one chunk."""
+    return min(block, round(sum(counts) / len(counts)) + chunk)
+
+
+def compare(desk: Desk, plan: Run, *, hybrid: Recipe, window: Recipe, arms: tuple[str, ...]) -> None:
+    """The arms of ``plan`` over its seeds. ``window`` needs the hybrid's result, from this call or an earlier one."""
+    for arm in arms:
+        recipe = hybrid if arm == "hybrid" else window
+        slots = tuple(replace(slot, recipe=recipe) for slot in plan.slots)
+        if arm == "window":
+            counts = read(f"{plan.name}-hybrid", desk.out)["active_keys"]
+            chunk, block = hybrid.gate.chunk, plan.shape.block
+            slots = tuple(
+                replace(slot, window=visible(each, chunk, block)) for slot, each in zip(slots, counts, strict=True)
+            )
+        desk.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))
+
+
+def tune(desk: Desk, plan: Run, *, arm: str, window: int | None = None) -> str:
+    """Every candidate of an arm on the tuning seed; the label with the fewest validation bits at the end."""
+    candidates = named(arm)
+    # Slots with one gate lie together, so that they are solved together.
+    order = sorted(candidates, key=lambda label: repr(candidates[label].gate))
+    slots = tuple(Slot(TUNING_SEED, candidates[label], window=window, label=label) for label in order)
+    _, content = desk.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))
+    best = min(zip(content["final_bits"], order, strict=True))[1]
+    print(f"  chosen for {arm}: {best}", flush=True)
+    return best
+
+
+def chosen(name: str, folder: Path, arm: str) -> tuple[str, int | None]:
+    """The winner of an earlier tuning, and the window matched to it where it is a hybrid."""
+    content = read(f"{name}-{arm}", folder)
+    place = min(range(len(content["final_bits"])), key=content["final_bits"].__getitem__)
+    slot = content["run"]["slots"][place]
+    counts = content.get("active_keys")
+    matched = None
+    if counts is not None:
+        matched = visible(counts[place], slot["recipe"]["gate"]["chunk"], content["run"]["shape"]["block"])
+    return slot["label"], matched
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m studies.run", description=__doc__.partition("\n")[0])
+    parser.add_argument("act", choices=("compare", "tune"))
+    parser.add_argument("--shape", choices=tuple(SHAPES), required=True)
+    parser.add_argument("--data", type=Path, required=True, help="bytes to train on, plain or .xz")
+    parser.add_argument("--test", type=Path, help="bytes to test on at the end")
+    parser.add_argument("--limit", type=int, default=5_000_000, help="bytes of --data to use; 0: all")
+    parser.add_argument("--name", help="name of the results; the shape by default")
+    parser.add_argument("--seeds", default="0:7", help="first:last+1")
+    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--evaluate-every", type=int, default=500)
+    parser.add_argument("--arms", default="hybrid,window")
+    parser.add_argument("--tuned", help="name of a tuning whose winners to compare, instead of the paper's recipe")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compiled", action="store_true", help="fuse the elementwise work (torch.compile)")
+    parser.add_argument("--checkpoints", type=Path, help="folder to resume from and to save to")
+    parser.add_argument("--keep", type=Path, help="folder for the trained weights of the first seed")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop at the first evaluation after this")
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args(arguments)
+    first, _, last = given.seeds.partition(":")
+    seeds = range(int(first), int(last or int(first) + 1))
+    if given.checkpoints is not None:
+        given.checkpoints.mkdir(parents=True, exist_ok=True)
+    desk = Desk(
+        load(given.data, test=given.test, limit=given.limit or None),
+        given.out,
+        device=given.device,
+        compiled=given.compiled,
+        checkpoints=given.checkpoints,
+        keep=given.keep,
+        deadline=time.monotonic() + given.seconds,
+    )
+    arms = tuple(given.arms.split(","))
+    plan = Run(
+        given.name or given.shape,
+        "softmax",
+        SHAPES[given.shape],
+        tuple(Slot(seed) for seed in seeds),
+        steps=given.steps,
+        batch=given.batch,
+        evaluate_every=given.evaluate_every,
+    )
+    if given.act == "tune":
+        window: int | None = None
+        for arm in arms:
+            tune(desk, plan, arm=arm, window=window)
+            if arm == "hybrid":
+                window = chosen(plan.name, desk.out, arm)[1]
+        return
+    hybrid = window_recipe = PAPER
+    if given.tuned:
+        hybrid = named("hybrid")[chosen(given.tuned, desk.out, "hybrid")[0]]
+        window_recipe = named("window")[chosen(given.tuned, desk.out, "window")[0]]
+    compare(desk, plan, hybrid=hybrid, window=window_recipe, arms=arms)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except InputError as error:
+        raise SystemExit(f"studies: {error}") from error

@@ -1,0 +1,271 @@
+"""The results page, from the committed JSON: ``python -m studies.summary`` prints the tables, ``--write`` renews them.
+
+Tables stand between markers in docs/results/training.md; the words around them are written by hand. ``--plots`` draws
+the curves again. A study without results is left out, never filled in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from studies.record import RESULTS, read
+from studies.statistics import paired
+
+__all__ = ["COMPARISONS", "main", "page", "tables"]
+
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "training.md"
+# Where the JSON prints more digits than a seed's spread carries.
+DIGITS = 3
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A pair of runs and what the paper reports for it."""
+
+    name: str
+    title: str
+    paper: str
+
+
+COMPARISONS = (
+    Comparison("3m", "enwik8, 3.22M, seven seeds", "2.178 / 2.383, −8.6%, p = 0.001"),
+    Comparison("tinystories", "TinyStories, 3.22M, three seeds", "lower on 3 of 3, p = 0.057"),
+    Comparison("10m-paper", "enwik8, 10M, five seeds, the paper's recipe", "+2.5% (20 MB of text)"),
+    Comparison("10m-tuned", "enwik8, 10M, five seeds, both arms tuned", "–"),
+    Comparison("3m-tuned", "enwik8, 3.22M, seven seeds, recipes tuned at 10M", "–"),
+)
+
+
+def _exists(name: str) -> bool:
+    return (RESULTS / f"{name}.json").exists()
+
+
+def _mean(numbers: list[float]) -> float:
+    return sum(numbers) / len(numbers)
+
+
+def _windows(content: Any) -> str:
+    widths = [slot["window"] for slot in content["run"]["slots"]]
+    return str(widths[0]) if min(widths) == max(widths) else f"{min(widths)}–{max(widths)}"
+
+
+def _interval(low: float, high: float) -> str:
+    return f"[{low:+.{DIGITS}f}, {high:+.{DIGITS}f}]".replace("-", "−")
+
+
+def compared(measure: str) -> list[str]:
+    """One row a comparison, by ``best_bits`` (the paper's measure) or ``test_bits``."""
+    rows = []
+    for comparison in COMPARISONS:
+        names = f"{comparison.name}-hybrid", f"{comparison.name}-window"
+        if not all(_exists(name) for name in names):
+            continue
+        hybrid, window = (read(name) for name in names)
+        if measure not in hybrid or measure not in window:
+            continue
+        found = paired(hybrid[measure], window[measure])
+        softmax = f"{comparison.name}-softmax"
+        reference = f"{_mean(read(softmax)[measure]):.{DIGITS}f}" if _exists(softmax) else "–"
+        cells = (
+            comparison.title,
+            f"{found.first:.{DIGITS}f}",
+            f"{found.second:.{DIGITS}f} ({_windows(window)})",
+            reference,
+            _interval(*found.interval),
+            f"{-100 * found.relative:+.1f}%".replace("-", "−"),
+            f"{found.p:.2g}",
+            f"{found.wins} of {found.count}",
+            comparison.paper,
+        )
+        rows.append(f"| {' | '.join(cells)} |")
+    if not rows:
+        return []
+    return [
+        "| study | hybrid | window (visible tokens) | full softmax | 95% of the difference | mean relative | p, paired "
+        "| hybrid lower | paper, hybrid / window |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *rows,
+    ]
+
+
+def tuned() -> list[str]:
+    """Every candidate of both arms, by final validation bits."""
+    lines: list[str] = []
+    for arm in ("hybrid", "window"):
+        if not _exists(f"tune-10m-{arm}"):
+            continue
+        content = read(f"tune-10m-{arm}")
+        counts = content.get("active_keys")
+        lines += [
+            "",
+            f"| {arm}, {content['run']['steps']:,} steps | rate | warm-up | final bits | best bits | "
+            + ("mean active keys of 448 |" if counts else "visible tokens |"),
+            "|---|---|---|---|---|---|",
+        ]
+        order = sorted(range(len(content["final_bits"])), key=content["final_bits"].__getitem__)
+        for place in order:
+            slot = content["run"]["slots"][place]
+            last = f"{_mean(counts[place]):.0f}" if counts else str(slot["window"])
+            lines.append(
+                f"| {slot['label']} | {slot['recipe']['rate']:g} | {slot['recipe']['warmup']} | "
+                f"{content['final_bits'][place]:.{DIGITS}f} | {content['best_bits'][place]:.{DIGITS}f} | {last} |"
+            )
+    return lines[1:]
+
+
+def student() -> list[str]:
+    """Fall of the student's error."""
+    if not _exists("student"):
+        return []
+    falls = sorted(row["fall"] for row in read("student")["rows"])
+    middle = falls[len(falls) // 2]
+    above = sum(fall >= 0.99 for fall in falls)
+    return [
+        "| student–teacher | paper | here |",
+        "|---|---|---|",
+        f"| fall of the squared error in 200 steps, median of {len(falls)} seeds | −99% | −{100 * middle:.1f}% |",
+        f"| seeds that fall by 99% or more | – | {above} of {len(falls)} |",
+        f"| least fall | – | −{100 * falls[0]:.1f}% |",
+    ]
+
+
+def forget() -> list[str]:
+    """What is told of a secret."""
+    if not _exists("forget"):
+        return []
+    content = read("forget")
+    count, others = content["trials"], content["trials"] * (content["facts"] - 1)
+    return [
+        "| forget-QA | paper | here |",
+        "|---|---|---|",
+        f"| secret told before | 1.00 | {content['told_before'] / count:.3f} |",
+        f"| told after deletion (a guess: {1 / content['words']:.3f}) | 0.04 | {content['told_after'] / count:.3f} |",
+        f"| of these, another fact has the same answer | – | {content['told_after_with_shared_word']} of "
+        f"{content['told_after']} |",
+        f"| told after decay × 0.01 | 0.95 | {content['told_decayed'] / count:.3f} |",
+        f"| other facts answered, before / after | – | {content['others_before'] / others:.3f} / "
+        f"{content['others_after'] / others:.3f} |",
+    ]
+
+
+def control() -> list[str]:
+    """Recall with and without the gate where nothing is redundant."""
+    if not _exists("recall-control"):
+        return []
+    rows = read("recall-control")["rows"]
+    lines = ["| negative control, ten distinct pairs | paper | here, mean of seeds |", "|---|---|---|"]
+    for gated, paper in ((False, "0.970"), (True, "0.955")):
+        mine = [row for row in rows if row["gated"] == gated]
+        share = _mean([row["active"] for row in mine])
+        words = f"{_mean([row['recall'] for row in mine]):.3f} of {len(mine)} seeds, active share {share:.2f}"
+        lines.append(f"| recall@1 {'with' if gated else 'without'} the gate | {paper} | {words} |")
+    return lines
+
+
+def quiz() -> list[str]:
+    """Answers right in the quiz, arm by arm."""
+    if not _exists("recall-quiz"):
+        return []
+    lines = ["| quiz (multi-query recall) | answers right, seed by seed |", "|---|---|"]
+    for row in read("recall-quiz")["rows"]:
+        name = row["arm"] + (f", {row['window']} visible tokens" if row["window"] else "")
+        lines.append(f"| {name} | {', '.join(f'{share:.3f}' for share in row['right'])} |")
+    return lines
+
+
+def pace() -> list[str]:
+    """What the runs cost."""
+    rows = []
+    for comparison in COMPARISONS:
+        for arm in ("hybrid", "window", "softmax"):
+            if _exists(f"{comparison.name}-{arm}"):
+                content = read(f"{comparison.name}-{arm}")
+                steps, seconds = content["steps"], content["step_seconds"]
+                rows.append(
+                    f"| {comparison.name}, {arm} | {len(content['run']['slots'])} | {steps:,} | {seconds:.0f} | "
+                    f"{1e3 * seconds / max(1, steps):.1f} | {content['tokens_per_second'] / 1e6:.2f} | "
+                    f"{content['machine']['device']} |"
+                )
+    if not rows:
+        return []
+    head = "| run | seeds at once | steps | seconds | ms a step | million tokens/s | machine |"
+    return [head, "|---|---|---|---|---|---|---|", *rows]
+
+
+PARTS: dict[str, Callable[[], list[str]]] = {
+    "validation": lambda: compared("best_bits"),
+    "test": lambda: compared("test_bits"),
+    "tuning": tuned,
+    "student": student,
+    "forget": forget,
+    "control": control,
+    "quiz": quiz,
+    "pace": pace,
+}
+
+
+def tables() -> dict[str, str]:
+    """Every table, by the name of its place in the page."""
+    return {name: "\n".join(make()) for name, make in PARTS.items()}
+
+
+def page(text: str) -> str:
+    """The page with its tables renewed."""
+    for name, table in tables().items():
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        body = f"{begin}\n\n{table}\n\n{end}" if table else f"{begin}\n{end}"
+        text = re.sub(f"{begin}.*?{end}", lambda _, body=body: body, text, flags=re.DOTALL)  # type: ignore[misc]
+    return text
+
+
+def plot(folder: Path = RESULTS) -> None:
+    """Validation curves, one panel a comparison."""
+    from matplotlib.figure import Figure
+
+    shown = [c for c in COMPARISONS if _exists(f"{c.name}-hybrid") and _exists(f"{c.name}-window")]
+    figure = Figure(figsize=(4.2 * len(shown), 3.4), layout="constrained")
+    colours = {"hybrid": "#0b6e4f", "window": "#c8553d", "softmax": "#7a7a7a"}
+    for place, comparison in enumerate(shown):
+        axes = figure.add_subplot(1, len(shown), place + 1)
+        for arm, colour in colours.items():
+            if not _exists(f"{comparison.name}-{arm}"):
+                continue
+            curve = read(f"{comparison.name}-{arm}")["curve"]
+            steps = [point["step"] for point in curve]
+            seeds = list(zip(*(point["valid_bits"] for point in curve), strict=True))
+            for seed, values in enumerate(seeds):
+                axes.plot(steps, values, color=colour, alpha=0.35, linewidth=0.8)
+                if seed == 0:
+                    means = [_mean(point["valid_bits"]) for point in curve]
+                    axes.plot(steps, means, color=colour, linewidth=2, label=f"{arm}, mean")
+        last = [p["valid_bits"] for p in read(f"{comparison.name}-window")["curve"]]
+        axes.set_ylim(min(map(min, last)) * 0.93, max(last[len(last) // 4]) * 1.08)
+        axes.set_title(comparison.title, fontsize=9)
+        axes.set_xlabel("step")
+        axes.set_ylabel("validation bits a byte" if place == 0 else "")
+        axes.grid(alpha=0.25)
+        axes.legend(fontsize=8, frameon=False)
+    figure.savefig(folder / "curves.png", dpi=130)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m studies.summary", description=__doc__.partition("\n")[0])
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--plots", action="store_true")
+    given = parser.parse_args(arguments)
+    if given.plots:
+        plot()
+    if given.write:
+        PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        return
+    print("\n\n".join(table for table in tables().values() if table))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Tests of the audits: both arms, the archive, the report."""

@@ -1,0 +1,143 @@
+"""Comparisons against fifty digits, and statistics against SciPy."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import mpmath  # type: ignore[import-untyped]
+import numpy as np
+import polars
+import pytest
+import scipy.stats
+
+from expunge.audit.comparison import Held, compare, condition_number, groups_of, readout_at, score_at, strictness
+from expunge.audit.summary import Number, evaluate, spread_of
+from expunge.errors import InputError
+from expunge.memory import Memory
+
+mpmath.mp.dps = 50
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[Held, Held, np.ndarray]:
+    rng = np.random.default_rng(3)
+    keys, values, probes = rng.standard_normal((12, 3)), rng.standard_normal((12, 2)), rng.standard_normal((9, 3))
+    memory = Memory.fit(keys, values, sigma=2.0, nu=0.4)
+    reference = Held(keys, memory.coefficients, memory.offset, memory.cap, 2.0, values)
+    moved = memory.coefficients.copy()
+    first, second = np.flatnonzero((moved > 0.01) & (moved < memory.cap - 0.01))[:2]
+    moved[first] += 1e-3
+    moved[second] -= 1e-3
+    return Held(keys, moved, memory.offset + 1e-4, memory.cap, 2.0, values), reference, probes
+
+
+def exact(state: Held, probe: np.ndarray) -> tuple[mpmath.mpf, list[mpmath.mpf]]:
+    """Score and readout at a probe, in fifty digits."""
+    assert state.values is not None
+    weights = [
+        mpmath.mpf(a)
+        * mpmath.exp(-sum((mpmath.mpf(p) - mpmath.mpf(k)) ** 2 for p, k in zip(probe, key, strict=True)) / 4)
+        for a, key in zip(state.coefficients.tolist(), state.keys.tolist(), strict=True)
+    ]
+    total = sum(weights)
+    readout = [
+        sum(w * mpmath.mpf(v) for w, v in zip(weights, column, strict=True)) / total
+        for column in state.values.T.tolist()
+    ]
+    return 2 * total - mpmath.mpf(state.offset), readout
+
+
+def test_differences_are_those_of_fifty_digits(pair: tuple[Held, Held, np.ndarray]) -> None:
+    state, reference, probes = pair
+    ours, theirs = ([exact(one, probe) for probe in probes.tolist()] for one in (state, reference))
+    measured = compare(state, reference, probes)
+    score = max(abs(a[0] - b[0]) for a, b in zip(ours, theirs, strict=True))
+    readout = max(abs(p - q) for a, b in zip(ours, theirs, strict=True) for p, q in zip(a[1], b[1], strict=True))
+    spread = max(max(b[1][k] for b in theirs) - min(b[1][k] for b in theirs) for k in (0, 1))
+    assert measured.score_difference == pytest.approx(float(score), rel=1e-11)
+    assert measured.readout_difference == pytest.approx(float(readout), rel=1e-10)
+    assert measured.readout_range == pytest.approx(float(spread), rel=1e-12)
+    assert measured.readout_percent == pytest.approx(float(100 * readout / spread), rel=1e-10)
+    assert measured.score_percent is not None
+    assert measured.coefficient_difference == pytest.approx(1e-3, rel=1e-9)
+    assert measured.objective_gap is not None
+    assert measured.objective_gap > 0.0
+
+
+def test_far_queries_have_a_readout(pair: tuple[Held, Held, np.ndarray]) -> None:
+    _, reference, _ = pair
+    assert reference.values is not None
+    far = np.full((1, 3), 1e3)
+    found = readout_at(reference, far)
+    assert np.isfinite(found).all()
+    active = np.flatnonzero(reference.coefficients)
+    nearest = active[np.argmin(np.linalg.norm(reference.keys[active] - far, axis=1))]
+    assert found[0] == pytest.approx(reference.values[nearest])
+
+
+def test_recorded_groups_decide_partition_and_score(pair: tuple[Held, Held, np.ndarray]) -> None:
+    state, reference, probes = pair
+    groups = groups_of(reference.coefficients, reference.cap)
+    labelled = replace(reference, groups=groups)
+    assert compare(labelled, labelled, probes).partition_match
+    other = groups.copy()
+    row = int(np.flatnonzero(groups == 1)[0])
+    other[row] = 0
+    moved = replace(labelled, groups=other)
+    assert compare(moved, labelled, probes).partition_match is False
+    assert compare(moved, labelled, probes, recorded=False).partition_match is True
+    left_out = 2.0 * reference.coefficients[row] * np.exp(-((probes - reference.keys[row]) ** 2).sum(axis=1) / 4.0)
+    assert score_at(moved, probes) == pytest.approx(score_at(labelled, probes) - left_out)
+    assert (
+        compare(
+            state, Held(reference.keys[1:], reference.coefficients[1:], 0.0, reference.cap, 2.0), probes
+        ).partition_match
+        is None
+    )
+
+
+def test_strictness_is_the_distance_to_another_partition(pair: tuple[Held, Held, np.ndarray]) -> None:
+    _, reference, _ = pair
+    memory = Memory.fit(reference.keys, np.zeros(12), sigma=2.0, nu=0.4)
+    slack = np.abs(memory.solution.slack(reference.keys))
+    alpha, cap = memory.coefficients, memory.cap
+    expected = min(
+        min(min(a, cap - a) if 0.0 < a < cap else g for a, g in zip(alpha, slack, strict=True)), float("inf")
+    )
+    assert strictness(reference) == pytest.approx(expected, rel=1e-9)
+
+
+def test_condition_numbers_are_ratios_of_eigenvalues() -> None:
+    keys = np.random.default_rng(0).standard_normal((8, 4))
+    gram = np.exp(-((keys[:, None] - keys) ** 2).sum(axis=2) / 4.0)
+    eigenvalues = np.linalg.eigvalsh(gram)
+    assert condition_number(keys, 2.0) == pytest.approx(eigenvalues[-1] / eigenvalues[0], rel=1e-9)
+
+
+def test_statistics_are_scipys() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 9, 50).astype(float), rng.standard_normal(50)
+    frame = polars.DataFrame({"g": ["a", "b"] * 25, "x": x, "y": y, "z": [None, 1.0] * 25})
+    here = (("g", "==", "a"),)
+    numbers = [
+        *spread_of("x", "t", here, "x"),
+        Number("r", "t", (), "x", "spearman:y"),
+        Number("at", "t", (), "x", "at-max:y"),
+        Number("n", "t", (), "z", "count"),
+        Number("some", "t", (("x", "in", [1.0, 2.0]), ("z", "notnull", None)), "x", "count"),
+        Number("none", "t", (("x", ">", 100.0),), "x", "max"),
+        Number("mean", "t", (("z", "null", None),), "y", "mean"),
+    ]
+    found = {row["number"]: row for row in evaluate(numbers, {"t": frame})}
+    assert found["x/median"]["value"] == np.median(x[::2])
+    assert found["x/p95"]["value"] == np.percentile(x[::2], 95)
+    assert found["r"]["value"] == pytest.approx(scipy.stats.spearmanr(x, y).statistic, rel=1e-12)
+    assert found["at"]["value"] == x[np.argmax(y)]
+    assert (found["n"]["count"], found["n"]["of"]) == (25, 50)
+    assert found["some"]["value"] == np.count_nonzero(np.isin(x[1::2], [1.0, 2.0]))
+    assert found["none"]["value"] is None
+    assert found["mean"]["value"] == pytest.approx(y[::2].mean())
+    assert json.loads(found["x/median"]["where"]) == [["g", "==", "a"]]
+    with pytest.raises(InputError, match="no table 'other'"):
+        evaluate([Number("n", "other", (), "x", "count")], {"t": frame})

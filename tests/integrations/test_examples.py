@@ -1,0 +1,46 @@
+"""Every script in `examples/` runs, in a folder of its own, and says what it should."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
+SAYS = {
+    "erase_a_patient": ["72 of 864 hours", "erased: 72 hours, decrement", "alike: True", "72 entries, 792 left"],
+    "forget_a_user_in_an_agent": [
+        r"before: \['I drink green tea in the morning'",
+        "3 notes of ann, complete: True",
+        r"after:  \['I would rather have coffee than tea'",
+        "2 notes left",
+    ],
+    "watch_a_certificate_expire": [
+        r"c is forgotten; its slack is 0\.0082",
+        "refused: it would end 1 certificate",
+        r"\{'expired': \['c'\]\}",
+        "c is expired, ended by edit 2",
+        r"after  1 admissions (\d+) of \1 certificates",
+        r"after 25 admissions [12]?\d of \d\d certificates",
+    ],
+    "audit_your_embeddings": [r"own +ours +against daqp +(\d+) of \1, partitions \1 of \1", "verified .*numbers ✓"],
+}
+
+
+def test_every_example_is_here() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SAYS)
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_an_example_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    for wanted in SAYS[name]:
+        assert re.search(wanted, said), said
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,168 @@
+"""A notebook works from its first note to its last, and every step is in the ledger."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import expunge
+from expunge import DeletionRefused, InputError, Memory
+from expunge.integrations.notebook import Notebook
+from expunge.store import Store
+from expunge.types import Matrix
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with expunge.open(f"sqlite:///{tmp_path / 'notes.db'}") as store:
+        yield store
+
+
+def keys(count: int, seed: int = 0) -> Matrix:
+    return np.random.default_rng(seed).standard_normal((count, 5))
+
+
+def fill(notebook: Notebook, count: int) -> list[str]:
+    outcomes = []
+    for number, key in enumerate(keys(count)):
+        steps = notebook.write(key, id=f"n{number}", subject=f"user-{number % 3}", payload={"text": str(number)})
+        outcomes.append(" ".join(step.outcome for step in steps))
+    return outcomes
+
+
+def test_it_grows_from_nothing_and_its_cap_follows(store: Store) -> None:
+    notebook = Notebook(store, "notes", sigma=2.0, nu=0.5)
+    assert (len(notebook), notebook.notes(), notebook.dimension, notebook.memory) == (0, (), None, None)
+    outcomes = fill(notebook, 33)
+    assert outcomes[0] == "created"
+    rebuilt = [number + 1 for number, outcome in enumerate(outcomes) if outcome == "admitted rebuilt"]
+    assert rebuilt == [4, 8, 16, 32]
+    assert notebook.memory is not None
+    assert notebook.memory.cap == 1.0 / (0.5 * 32)
+    # It is the memory that one would fit to all of them at this cap.
+    fresh = Memory.fit(keys(33), keys(33), sigma=2.0, cap=notebook.memory.cap)
+    assert np.allclose(notebook.memory.coefficients, fresh.coefficients, atol=1e-12)
+    assert [note.id for note in notebook.notes()] == [f"n{number}" for number in range(33)]
+    store.verify()
+
+
+@pytest.mark.parametrize("order", ["first", "last", "random", "all at once"])
+def test_it_shrinks_to_nothing_and_begins_again(store: Store, order: str) -> None:
+    notebook = Notebook(store, "notes", sigma=2.0, nu=0.5)
+    fill(notebook, 9)
+    names = [note.id for note in notebook.notes()]
+    if order == "last":
+        names.reverse()
+    elif order == "random":
+        np.random.default_rng(1).shuffle(names)
+    if order == "all at once":
+        steps = notebook.erase(names)
+        assert [step.outcome for step in steps] == ["dropped"]
+    else:
+        for left, name in zip(range(8, -1, -1), names, strict=True):
+            steps = notebook.erase(name)
+            assert steps[-1].applied == (name,)
+            assert len(notebook) == left
+            assert [step.outcome for step in steps[:-1]] in ([], ["rebuilt"])
+    assert "notes" not in store
+    with pytest.raises(InputError, match="nothing is remembered"):
+        notebook.erase("n1")
+    assert notebook.write(keys(1)[0], id="n1")[0].outcome == "created"
+    assert store.verify().entries == 1
+
+
+def test_a_subject_is_erased_wherever_it_is(store: Store) -> None:
+    notebook = Notebook(store, "notes", sigma=2.0, nu=0.5)
+    fill(notebook, 9)
+    store.create("other", keys(6), np.ones(6), sigma=2.0, cap=1.0, subjects=["user-0"] * 2 + [None] * 4)
+    done = notebook.erase_subject("user-0")
+    assert done.complete
+    assert done.count == 5
+    assert len(notebook) == 6
+    assert notebook.erase_subject("user-1").count == 3
+    last = notebook.erase_subject("user-2")
+    assert ([step.outcome for step in last.steps], last.summary, last.count) == (["dropped"], None, 3)
+    with pytest.raises(InputError, match="no entry belongs"):
+        notebook.erase_subject("user-2")
+    assert len(store["other"]) == 4
+    store.verify()
+
+
+def test_a_hold_is_kept_to(store: Store) -> None:
+    notebook = Notebook(store, "notes", sigma=2.0)
+    fill(notebook, 2)
+    hold = store.hold("notes", "n0", reason="court")
+    for ids in ("n0", ["n0", "n1"]):
+        with pytest.raises(DeletionRefused, match="court"):
+            notebook.erase(ids)
+    assert len(notebook) == 2
+    store.release(hold)
+    assert notebook.erase(["n0", "n1"])[-1].outcome == "dropped"
+
+
+def test_archived_notes_are_still_notes(store: Store) -> None:
+    notebook = Notebook(store, "notes", sigma=3.0, nu=0.3)
+    fill(notebook, 30)
+    assert notebook.memory is not None
+    pruned = notebook.memory.prune("archive").applied
+    assert pruned
+    assert len(notebook) == 30
+    assert sorted(note.id for note in notebook.notes()) == sorted(f"n{number}" for number in range(30))
+    number = int(pruned[0][1:])
+    (nearest,) = notebook.nearest(keys(30)[number], 1)
+    assert (nearest.id, nearest.weight, nearest.payload) == (pruned[0], 0.0, {"text": str(number)})
+    assert nearest.similarity == 1.0
+    assert notebook.erase(pruned[0])[-1].applied == (pruned[0],)
+    assert len(notebook) == 29
+
+
+def test_what_is_wrong_is_refused_before_anything_is_touched(store: Store) -> None:
+    for options in ({"sigma": 0.0}, {"nu": 0.0}, {"nu": 2.0}, {"sigma": float("nan")}):
+        with pytest.raises(InputError):
+            Notebook(store, "notes", **options)
+    notebook = Notebook(store, "notes")
+    with pytest.raises(InputError):
+        notebook.write(np.array([1.0, np.nan]))
+    with pytest.raises(InputError):
+        notebook.write(np.array([1.0]), id="")
+    assert store.size == 0
+    fill(notebook, 3)
+    before = store.size
+    for wrong in (["n0", "n0"], ["n0", "nobody"], "nobody", [""]):
+        with pytest.raises(InputError):
+            notebook.erase(wrong)
+    with pytest.raises(InputError):
+        notebook.write(keys(1)[0], id="n0")
+    with pytest.raises(InputError):
+        notebook.write(np.ones(4))
+    assert store.size == before
+
+
+def test_many_hands_on_one_notebook(store: Store, tmp_path: Path) -> None:
+    """Threads of this process and of others' handles: nothing is lost, though the memory comes and goes."""
+    problems: list[BaseException] = []
+
+    def work(hand: int) -> None:
+        try:
+            with expunge.open(f"sqlite:///{tmp_path / 'notes.db'}") as mine:
+                notebook = Notebook(mine, "notes", sigma=2.0, nu=0.5)
+                for number, key in enumerate(keys(6, seed=hand)):
+                    notebook.write(key, id=f"h{hand}-{number}")
+                    if number % 2:
+                        notebook.erase(f"h{hand}-{number - 1}")
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=work, args=(hand,)) for hand in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    notebook = Notebook(store, "notes")
+    assert sorted(note.id for note in notebook.notes()) == [f"h{hand}-{n}" for hand in range(4) for n in (1, 3, 5)]
+    store.verify()

@@ -1,0 +1,33 @@
+"""The experiment as the audit runs it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("polars", reason="polars comes with the audit extra")
+
+from expunge.audit.archive import open_archive
+from expunge.audit.engine import Plan, run_experiment
+from expunge.audit.experiments import load_experiment
+from expunge.verify.archive import verify_archive
+
+
+def test_a_quick_run_has_every_scheduled_row_and_verifies(tmp_path: Path) -> None:
+    plan = Plan(quick=True)
+    done = run_experiment("selection", tmp_path, plan)
+    verify_archive(tmp_path)
+    archive = open_archive(tmp_path)
+    rows = archive.table("selection", "trials").rows(named=True)
+    experiment = load_experiment("selection")
+    assert Counter(f"{row['regime']}/{row['arm']}" for row in rows) == experiment.scheduled(plan)
+    numbers = archive.numbers("selection")
+    assert round(numbers["redundancy seed 0/support/recall/mean"], 3) == 0.861
+    assert numbers["patients deleted/memory/left/max"] == 0.0
+    paired = [row for row in rows if row["regime"] == "text 25%" and row["arm"] == "uniform"]
+    assert {row["over_uniform"] for row in paired} == {0.0}
+    lines = experiment.headlines(numbers)
+    assert any(line.startswith("cover") and "0.961" in line for line in lines)
+    assert done.tasks == len(experiment.tasks(plan))

@@ -1,0 +1,194 @@
+"""Erasing on the page: what is told before, what is left behind, and certificates that live edits use up."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from .browser import Visitor, fact, map_of, shapes
+
+pytest_plugins = ["service.visits"]
+
+
+def press(visit: Visitor, *keys: str) -> None:
+    for key in keys:
+        visit.page.keyboard.press(key)
+
+
+def tab_to(visit: Visitor, name: str, role: str = "button") -> None:
+    """Move the focus with the keyboard alone until it is there, and see that one can see it."""
+    wanted = visit.page.get_by_role(role, name=name)  # type: ignore[arg-type]
+    for _ in range(40):
+        visit.page.keyboard.press("Tab")
+        if wanted.count() and wanted.first.evaluate("(one) => one === document.activeElement"):
+            assert wanted.first.evaluate("(one) => getComputedStyle(one).outlineStyle") == "solid"
+            return
+    pytest.fail(f"the keyboard does not reach {name!r}")
+
+
+def test_deleting_an_entry_with_the_keyboard_alone(visitor: Visitor) -> None:
+    service, page = visitor.service, visitor.page
+    visitor.go("#/m/practice/erase")
+    before = service.call("GET", "/v1/memories/practice")
+    name = next(one["id"] for one in map_of(service, "practice")["entries"] if one["group"] == "margin")
+    tab_to(visitor, "One entry", "radio")
+    press(visitor, "Tab")
+    page.keyboard.type(name)
+    press(visitor, "Escape")
+    tab_to(visitor, "Preview")
+    press(visitor, "Enter")
+    preview = page.get_by_role("region", name="Preview")
+    expect(preview).to_contain_text("1 entry would go, and the memory would be solved again")
+    told = service.call("POST", "/v1/memories/practice/delete?dry_run=true", {"ids": [name]})
+    expect(fact(preview, "Live entries")).to_have_text(f"{before['size']} → {told['size']}")
+    expect(fact(preview, "Can still be deleted")).to_have_text(f"{before['deletable']} → {told['deletable']}")
+    expect(fact(preview, "Other weights that move")).to_have_text(str(told["changed_coefficients"]))
+    assert service.call("GET", "/v1/memories/practice")["digest"] == before["digest"], "looking changes nothing"
+    expect(page.get_by_text("Crosses are the entries that would go.")).to_be_visible()
+    assert len(shapes(visitor, "erased")) == 1
+    tab_to(visitor, "Erase 1 entry for good")
+    press(visitor, "Enter")
+    expect(page.get_by_text("1 entry is erased. This is the receipt.")).to_be_visible()
+    expect(page.locator(".verdict.passed")).to_contain_text("It verifies")
+    after = service.call("GET", "/v1/memories/practice")
+    assert after["size"] == before["size"] - 1
+    assert name not in {one["id"] for one in map_of(service, "practice")["entries"]}
+    expect(page.locator(".numbers")).to_contain_text(f"{after['size']} live entries")
+    expect(page.get_by_text("Crosses show where they were.")).to_be_visible()
+    assert len(shapes(visitor, "erased")) == 1
+
+
+def test_erasing_the_subject_of_an_entry(visitor: Visitor) -> None:
+    service, page = visitor.service, visitor.page
+    entry = next(one for one in map_of(service, "practice")["entries"] if one["subject"] == "p-5")
+    visitor.go("#/m/practice/map")
+    page.get_by_label("Search").fill("p-5")
+    page.get_by_role("button", name=entry["id"], exact=True).click()
+    page.get_by_role("link", name="Erase its subject …").click()
+    told = service.call("POST", "/v1/memories/practice/delete?dry_run=true", {"subject": "p-5"})
+    preview = page.get_by_role("region", name="Preview")
+    expect(preview.locator(".ids li")).to_have_text(told["applied"])
+    assert "p-5" not in page.url
+    preview.get_by_role("button", name=f"Erase {len(told['applied'])} entries for good").click()
+    expect(page.get_by_text(f"{len(told['applied'])} entries are erased.")).to_be_visible()
+    expect(page.locator(".verdict.passed")).to_be_visible()
+    left = [one for one in map_of(service, "practice")["entries"] if one["subject"] == "p-5"]
+    assert left == []
+
+
+def test_erasing_a_subject_from_every_memory(visitor: Visitor) -> None:
+    service, page = visitor.service, visitor.page
+    subject = "person-4"
+    holders = [
+        name
+        for name in ("cold", "icu", "practice")
+        if any(one["subject"] == subject for one in map_of(service, name)["entries"])
+    ]
+    assert len(holders) > 1
+    visitor.go("#/m/practice/erase")
+    page.get_by_label("A subject, in every memory").check()
+    page.get_by_label("Whose entries").fill(subject)
+    page.get_by_role("button", name="Preview").click()
+    preview = page.get_by_role("region", name="Preview")
+    for name in holders:
+        expect(preview.locator(".per-memory")).to_contain_text(name)
+    preview.get_by_role("button", name=re.compile("everywhere for good")).click()
+    erasure = page.get_by_role("region", name="Erasure")
+    expect(erasure).to_contain_text("Nothing of the subject is left in the store.")
+    for name in holders:
+        assert all(one["subject"] != subject for one in map_of(service, name)["entries"])
+    index = service.call("GET", "/v1/log?limit=1")["items"][0]["index"]
+    statement = service.call("GET", f"/v1/receipts/{index}")["statement"]
+    salt = bytes.fromhex(erasure.locator("code").get_attribute("title") or "")
+    opened = hashlib.sha256(b"expunge/subject-commitment/v1\n" + salt + subject.encode()).hexdigest()
+    assert statement["subject"][0]["digest"]["sha256"] == opened
+    expect(page.get_by_role("region", name=f"Receipt {index}")).to_contain_text("A subject was erased from the store")
+    expect(page.locator(".verdict.passed")).to_contain_text("It verifies")
+
+
+def test_what_cannot_be_erased_is_told_before_and_not_offered(visitor: Visitor) -> None:
+    service, page = visitor.service, visitor.page
+    held = service.call("POST", "/v1/memories/icu/holds", {"id": "e3", "reason": "a case before the court"})
+    visitor.go("#/m/icu/erase")
+    page.get_by_label("Its id").fill("e3")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("region", name="Preview")).to_contain_text("It would be refused")
+    expect(page.get_by_role("button", name=re.compile("for good"))).to_have_count(0)
+    service.call("DELETE", f"/v1/holds/{held['number']}")
+    page.get_by_label("Its id").fill("nobody")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("alert")).to_contain_text("nobody")
+
+
+def test_a_refusal_on_the_way_shows_its_receipt(visitor: Visitor) -> None:
+    service, page = visitor.service, visitor.page
+    visitor.go("#/m/icu/erase")
+    page.get_by_label("Its id").fill("e5")
+    page.get_by_role("button", name="Preview").click()
+    button = page.get_by_role("button", name="Erase 1 entry for good")
+    expect(button).to_be_visible()
+    # A hold does not change the state, so it is the edit itself that runs into it.
+    held = service.call("POST", "/v1/memories/icu/holds", {"id": "e5", "reason": "a case before the court"})
+    button.click()
+    expect(page.get_by_role("alert").first).to_contain_text("a case before the court")
+    expect(page.locator(".receipt")).to_contain_text("a hold forbids erasing some of the entries")
+    expect(page.locator(".verdict.passed")).to_be_visible()
+    service.call("DELETE", f"/v1/holds/{held['number']}")
+    assert "e5" in {one["id"] for one in map_of(service, "icu")["entries"]}
+
+
+def test_an_edit_in_between_is_noticed(visitor: Visitor) -> None:
+    service, page = visitor.service, visitor.page
+    visitor.go("#/m/icu/erase")
+    page.get_by_label("Its id").fill("e9")
+    page.get_by_role("button", name="Preview").click()
+    button = page.get_by_role("button", name="Erase 1 entry for good")
+    expect(button).to_be_visible()
+    service.call("POST", "/v1/memories/icu/delete", {"ids": ["e10"]})
+    button.click()
+    expect(page.get_by_role("alert")).to_contain_text("Somebody edited the memory in between.")
+    assert "e9" in {one["id"] for one in map_of(service, "icu")["entries"]}
+
+
+def test_warranties_shrink_while_one_looks(visitor: Visitor) -> None:
+    service, page = visitor.service, visitor.page
+    visitor.go("#/m/cold/certificates")
+    width = "(row) => parseFloat(row.querySelector('.filled').style.width)"
+
+    def shown() -> dict[str, float]:
+        return {
+            row.get_attribute("data-id") or "": row.evaluate(width) / 100
+            for row in page.locator(".warranties li").all()
+        }
+
+    def stated() -> dict[str, float]:
+        rows = service.call("GET", "/v1/memories/cold/warranties?limit=1000")["items"]
+        return {row["id"]: row["fraction"] if row["status"] == "valid" else 0.0 for row in rows}
+
+    page.get_by_role("button", name=re.compile("^Show .* more$")).click()
+    first = shown()
+    assert first == pytest.approx({name: stated()[name] for name in first}, abs=1e-3)
+    assert any(fraction > 0.0 for fraction in first.values())
+    document = page.evaluate("() => (window.mark = Math.random())")
+    for number in itertools.count():
+        key = [3.0 if at == number % 5 else 0.0 for at in range(5)]
+        done = service.call("POST", "/v1/memories/cold/admit", {"key": key, "value": [0.0, 0.0], "id": f"new-{number}"})
+        if done["details"].get("expired") or number == 12:
+            break
+    expect(page.get_by_text(f"Live: as of edit {done['edit']}.")).to_be_visible()
+    later = shown()
+    assert later == pytest.approx({name: stated()[name] for name in later}, abs=1e-3)
+    common = first.keys() & later.keys()
+    assert sum(later[name] < first[name] for name in common) > len(common) / 2
+    assert done["details"].get("expired"), "the last admission ended a certificate"
+    expect(page.locator(".warranties li.expired").first).to_contain_text("ended by edit")
+    assert page.evaluate("() => window.mark") == document, "without a reload"
+
+
+def test_nothing_pruned_is_said_in_words(visitor: Visitor) -> None:
+    visitor.go("#/m/icu/certificates")
+    expect(visitor.page.get_by_text("No entry has been pruned.")).to_be_visible()

@@ -1,0 +1,163 @@
+"""The ledger on the page: readable, verified by the browser itself, and held to what was seen before."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Browser, Route, expect
+
+from expunge.ledger.note import NoteKey
+from expunge.ledger.signing import VerifyingKey
+from expunge.verify import verify_receipt
+from expunge.verify.log import verify_inclusion
+
+from .browser import ORIGIN, Service, Visitor, fact, visiting
+
+pytest_plugins = ["service.visits"]
+
+
+def test_the_ledger_is_listed_and_each_receipt_is_readable(visitor: Visitor) -> None:
+    service, page = visitor.service, visitor.page
+    visitor.go("#/ledger")
+    expect(page.locator("p.head.passed")).to_contain_text("signed")
+    newest = service.call("GET", "/v1/log?limit=50")["items"]
+    rows = page.locator("table.receipts tbody tr")
+    assert rows.count() == len(newest)
+    expect(rows.first.get_by_role("link")).to_have_text(str(newest[0]["index"]))
+    page.get_by_role("button", name="Older").click()
+    expect(rows.nth(len(newest))).to_be_visible()
+    assert rows.count() > len(newest)
+    visitor.go("#/m/ward/ledger")
+    page.get_by_role("link", name="Receipt 0", exact=True).click()
+    receipt = page.locator(".receipt")
+    expect(receipt.locator(".lead")).to_have_text("A memory was created with 140 entries. 140 entries are live now.")
+    expect(fact(receipt, "Memory")).to_contain_text("ward")
+    expect(fact(receipt, "Cap, width")).to_have_text("0.03571, 1.6")
+    expect(receipt).to_contain_text("Not covered: copies made before the edit")
+    expect(page.locator("pre").first).to_be_hidden()
+    page.get_by_text("Raw text").click()
+    expect(page.get_by_role("region", name="Statement", exact=True)).to_contain_text('"outcome": "created"')
+
+
+def test_saved_files_verify_elsewhere(visitor: Visitor) -> None:
+    visitor.go("#/ledger/3")
+    page = visitor.page
+    page.get_by_text("Raw text").click()
+    saved = {}
+    for name in ("receipt-3.json", "receipt-3.tlog-proof", "log.vkey"):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=f"Save {name}").click()
+        assert download.value.suggested_filename == name
+        saved[name] = Path(download.value.path()).read_bytes()
+    key = NoteKey.from_text(saved["log.vkey"].decode())
+    verify_receipt(saved["receipt-3.json"], [key.public])
+    verify_inclusion(saved["receipt-3.json"], saved["receipt-3.tlog-proof"], [key], ORIGIN)
+
+
+def altered(envelope: str, old: str, new: str) -> str:
+    """The envelope with one word of its payload changed, everything else in order."""
+    whole = json.loads(envelope)
+    payload = base64.b64decode(whole["payload"]).decode()
+    assert old in payload
+    whole["payload"] = base64.b64encode(payload.replace(old, new, 1).encode()).decode()
+    return json.dumps(whole, separators=(",", ":"), sort_keys=True)
+
+
+def test_a_receipt_that_the_service_altered_is_caught(visitor: Visitor) -> None:
+    """The service serves a receipt that says something else than what was signed."""
+
+    def lie(route: Route) -> None:
+        answer = route.fetch()
+        document = answer.json()
+        document["envelope"] = altered(document["envelope"], '"live":140', '"live":139')
+        route.fulfill(response=answer, json=document)
+
+    visitor.page.route("**/v1/receipts/0", lie)
+    visitor.go("#/ledger/0")
+    verdict = visitor.page.locator(".verdict.failed")
+    expect(verdict).to_contain_text("EnvelopeSignatureInvalid")
+    failed = visitor.page.locator(".steps li.failed")
+    expect(failed.nth(0)).to_contain_text("Ed25519: the trusted key signed exactly this payload")
+    expect(failed.nth(1)).to_contain_text("InclusionRootMismatch")
+    expect(visitor.page.locator(".steps li.skipped").first).to_contain_text("not reached")
+
+
+OTHER_KEY = NoteKey(ORIGIN, VerifyingKey(bytes(range(32)))).to_text()
+# What is pasted: which part of it is changed, how, and what that is called.
+PASTED: dict[str, tuple[str, Callable[[str], str], str | None]] = {
+    "sound": ("key", lambda text: text, None),
+    "receipt": (
+        "envelope",
+        lambda text: altered(text, '"mode":"forget"', '"mode":"archive"'),
+        "EnvelopeSignatureInvalid",
+    ),
+    "spelling": ("envelope", lambda text: text.replace(":", ": ", 1), "JsonNotCanonical"),
+    "index": ("proof", lambda text: text.replace("index 1", "index 2"), "InclusionRootMismatch"),
+    "head": ("proof", lambda text: re.sub(r"\n\d+\n([^\n]+=\n\n—)", r"\n9999\n\1", text), "NoteSignatureInvalid"),
+    "format": ("proof", lambda text: text.replace("index 1\n", ""), "LogProofIndexInvalid"),
+    "key": ("key", lambda _: OTHER_KEY, "EnvelopeSignerUnknown"),
+    "no-proof": ("proof", lambda _: "", None),
+}
+
+
+def test_verifying_what_was_pasted_without_signing_in_or_network(window: Browser, site: Service) -> None:
+    leaf = site.call("GET", "/v1/receipts/1")
+    sound = {"envelope": leaf["envelope"], "proof": leaf["inclusion"]["text"], "key": leaf["log_key"]}
+    labels = {"envelope": "Receipt", "proof": "Proof of inclusion", "key": "Trusted key"}
+    with visiting(window, site, token=None) as visit:
+        visit.go("#/verify")
+        visit.page.context.set_offline(True)
+        seen = len(visit.requests)
+        for part, change, error in PASTED.values():
+            for name, text in (sound | {part: change(sound[part])}).items():
+                visit.page.get_by_label(labels[name], exact=True).fill(text)
+            visit.page.get_by_role("button", name="Verify").click()
+            verdict = visit.page.locator(".verdict")
+            expect(verdict).to_contain_text(f"It does not verify: {error}" if error else "verifies: signed by")
+            first = visit.page.locator(".steps li.failed").first
+            expect(first).to_contain_text(error) if error else expect(first).to_have_count(0)
+        assert len(visit.requests) == seen, "nothing that is pasted leaves the browser"
+        visit.stayed_at_home()
+
+
+def test_verifying_files(visitor: Visitor, tmp_path: Path) -> None:
+    leaf = visitor.service.call("GET", "/v1/receipts/2")
+    (tmp_path / "receipt.json").write_text(leaf["envelope"], encoding="utf-8")
+    (tmp_path / "receipt.tlog-proof").write_text(leaf["inclusion"]["text"], encoding="utf-8")
+    visitor.go("#/verify")
+    page = visitor.page
+    page.get_by_label("Receipt: from a file").set_input_files(tmp_path / "receipt.json")
+    page.get_by_label("Proof of inclusion: from a file").set_input_files(tmp_path / "receipt.tlog-proof")
+    page.get_by_role("button", name="Use this store's key").click()
+    page.get_by_role("button", name="Verify").click()
+    expect(page.locator(".verdict.passed")).to_contain_text("and in the log")
+
+
+def test_the_browser_holds_the_ledger_to_the_head_it_kept(visitor: Visitor) -> None:
+    page, service = visitor.page, visitor.service
+    expect(page.locator("p.head.passed")).to_contain_text("keeps the head from now on")
+    service.call("POST", "/v1/memories/icu/admit", {"key": [0.1] * 6, "value": [0.0, 0.0], "id": "watched"})
+    visitor.go("#/ledger")
+    expect(page.locator("p.head.passed")).to_contain_text("extends the head that this browser kept (1 leaf more)")
+
+    def rewrite(route: Route) -> None:
+        answer = route.fetch()
+        document = answer.json()
+        lines = document["text"].split("\n")
+        lines[1] = "A" * 43 + "="
+        route.fulfill(response=answer, json=document | {"text": "\n".join(lines)})
+
+    service.call("POST", "/v1/memories/icu/admit", {"key": [0.2] * 6, "value": [0.0, 0.0], "id": "watched-too"})
+    page.route("**/v1/log/consistency*", rewrite)
+    visitor.go("#/")
+    expect(page.locator("p.head.failed")).to_contain_text(re.compile("Consistency(Old|New)RootMismatch"))
+    page.unroute("**/v1/log/consistency*")
+    page.evaluate("""() => Object.entries(localStorage).forEach(([name, text]) => {
+      localStorage.setItem(name, JSON.stringify({ ...JSON.parse(text), key: "another" }));
+    })""")
+    visitor.go("#/ledger")
+    expect(page.locator("p.head.failed")).to_contain_text("SigningKeyChanged")

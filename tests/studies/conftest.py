@@ -1,0 +1,6 @@
+"""The studies live beside the package, at the repository's root."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from stacks import corpus, run
+
+from expunge import Memory
+from studies.arms import ACTIVE, attention, gate_keys, gate_weights
+from studies.config import SHAPES, Gate, Recipe, Run, Slot
+from studies.run import Desk, observe, visible
+from studies.train import Trainer
+
+CHUNK = 16
+
+
+def hybrid(*gates: Gate, steps: int = 4) -> Run:
+    slots = tuple(Slot(seed, Recipe(gate=gate)) for seed, gate in enumerate(gates))
+    return Run("hybrid-tiny", "hybrid", SHAPES["tiny"], slots, steps=steps, batch=2, evaluate_every=2)
+
+
+def draw(settings: Run, seed: int = 0) -> list[torch.Tensor]:
+    shape = settings.shape
+    size = (len(settings.slots) * settings.batch, shape.heads, shape.block, shape.width // shape.heads)
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(size, generator=generator) for _ in range(3)]
+
+
+def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gate: Gate) -> torch.Tensor:
+    """One head, query by query, from the audited solver: softmax weights times the prefix's coefficients."""
+    out = torch.zeros_like(v)
+    frozen, alpha = 0, torch.zeros(0)
+    for i in range(len(q)):
+        weights = (k[: i + 1] @ q[i] / q.shape[1] ** 0.5).exp()
+        if i // gate.chunk * gate.chunk != frozen:
+            frozen = i
+            memory = Memory.fit(k[:frozen].double().numpy(), np.zeros(frozen), sigma=gate.sigma, cap=gate.cap)
+            alpha = torch.from_numpy(np.array(memory.coefficients)).float()
+        weights[:frozen] *= alpha if gate.weight == "raw" else alpha * (alpha > ACTIVE).sum()
+        out[i] = weights @ v[: i + 1] / weights.sum()
+    return out
+
+
+@pytest.mark.parametrize("weight", ["raw", "relative"])
+def test_the_hybrid_is_softmax_times_the_audited_coefficients(weight: str) -> None:
+    gate = Gate(weight=weight, chunk=CHUNK)  # type: ignore[arg-type]
+    settings = hybrid(gate)
+    q, k, v = draw(settings)
+    ours = attention(settings)(0, q, k, v)
+    for row, head in itertools.product(range(2), range(2)):
+        expected = by_hand(q[row, head], k[row, head], v[row, head], gate)
+        # The training problem has a ridge of 1e-3, which the audited one has not.
+        torch.testing.assert_close(ours[row, head], expected, rtol=0, atol=3e-3)
+
+
+def test_the_hybrid_is_causal() -> None:
+    settings = hybrid(Gate(chunk=CHUNK))
+    attend = attention(settings)
+    q, k, v = draw(settings)
+    before = attend(0, q, k, v)
+    k2, v2 = k.clone(), v.clone()
+    k2[:, :, 20:] += 1.0
+    v2[:, :, 20:] -= 1.0
+    after = attend(0, q, k2, v2)
+    torch.testing.assert_close(before[:, :, :20], after[:, :, :20], rtol=0, atol=1e-6)
+    assert not torch.allclose(before[:, :, 20:], after[:, :, 20:])
+
+
+def test_slots_keep_their_own_gates() -> None:
+    one, other = Gate(chunk=CHUNK), Gate(chunk=CHUNK, weight="relative", cap=0.3)
+    both = hybrid(one, one, other)
+    q, k, v = draw(both)
+    joint = attention(both)(0, q, k, v)
+    last = hybrid(other)
+    torch.testing.assert_close(joint[4:], attention(last)(0, q[4:], k[4:], v[4:]), rtol=0, atol=1e-6)
+
+
+def test_relative_weights_have_mean_one_over_the_active_keys() -> None:
+    alpha = torch.tensor([[0.25, 0.0, 0.5, 0.25]])
+    assert torch.equal(gate_weights(alpha, Gate()), alpha)
+    relative = gate_weights(alpha, Gate(weight="relative"))
+    assert float(relative[alpha > 0].mean()) == 1.0
+    assert float(relative[0, 1]) == 0.0
+
+
+def test_the_gradient_through_the_gate_is_scaled() -> None:
+    keys = torch.randn(3, 5, requires_grad=True)
+    whole, half, none = (gate_keys(keys, Gate(gradient=scale)) for scale in (1.0, 0.5, 0.0))
+    assert torch.equal(half, keys)
+    assert torch.equal(torch.autograd.grad(half.sum(), keys)[0], 0.5 * torch.ones_like(keys))
+    assert torch.equal(torch.autograd.grad(whole.sum(), keys)[0], torch.ones_like(keys))
+    assert not none.requires_grad
+    unit = gate_keys(keys, Gate(keys="unit", radius=2.0))
+    torch.testing.assert_close(unit.norm(dim=-1), torch.full((3,), 2.0))
+
+
+def test_scaled_keys_have_one_spread_and_stay_causal() -> None:
+    gate = Gate(keys="scaled", radius=2.0, chunk=CHUNK)
+    keys = 0.01 * torch.randn(2, 3, 40, 8, generator=torch.Generator().manual_seed(0)) + 12.0
+    scaled = gate_keys(keys, gate)
+    first = scaled[:, :, :CHUNK]
+    spread = (first - first.mean(2, keepdim=True)).square().sum(-1).mean(2).sqrt()
+    torch.testing.assert_close(spread, torch.full((2, 3), 2.0), rtol=1e-4, atol=0)
+    # What comes after the first chunk does not change what came before.
+    later = keys.clone()
+    later[:, :, 30:] += 5.0
+    assert torch.equal(gate_keys(later, gate)[:, :, :30], scaled[:, :, :30])
+
+
+def test_a_window_sees_that_many_tokens() -> None:
+    settings = replace(run("window", window=3), batch=2)
+    q, k, v = draw(settings)
+    attend = attention(settings)
+    before = attend(0, q, k, v)
+    k2 = k.clone()
+    k2[:, :, 10] += 1.0
+    moved = (attend(0, q, k2, v) - before).abs().amax((0, 1, 3)) > 1e-7
+    assert moved.nonzero().flatten().tolist() == [10, 11, 12]
+
+
+def test_a_window_as_wide_as_the_block_is_softmax() -> None:
+    settings = replace(run("window", window=80), batch=2)
+    q, k, v = draw(settings)
+    full = replace(settings, arm="softmax")
+    torch.testing.assert_close(attention(settings)(0, q, k, v), attention(full)(0, q, k, v), rtol=1e-5, atol=1e-6)
+
+
+def test_the_hybrid_trains_and_its_window_is_matched(tmp_path: Path) -> None:
+    settings = hybrid(Gate(chunk=CHUNK), Gate(chunk=CHUNK, gradient=0.0))
+    trainer = Trainer(settings, attention(settings), corpus(), valid_limit=2)
+    outcome = trainer.train()
+    assert outcome.final_bits[0] < 8.0
+    counts, spreads = observe(trainer, Desk(corpus(), tmp_path))
+    assert all(0 < spread < 10 for each in spreads for spread in each)
+    assert [len(each) for each in counts] == [settings.shape.layers] * 2
+    # At least 1/C keys carry weight, at most the prefix of the last boundary.
+    assert all(4 <= count <= 64 for each in counts for count in each)
+    assert visible(counts[0], CHUNK, 80) == min(80, round(sum(counts[0]) / 2) + CHUNK)

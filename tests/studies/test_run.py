@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from stacks import text
+
+from expunge.errors import InputError
+from studies.config import SHAPES, Run, Slot
+from studies.recipes import HYBRID, WINDOW
+from studies.run import TUNING_SEED, chosen, main
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Path:
+    path = tmp_path / "words.txt"
+    path.write_bytes(bytes(text(4000).tolist()))
+    return path
+
+
+def read(folder: Path, name: str) -> Any:
+    return json.loads((folder / f"{name}.json").read_text())
+
+
+def test_compare_matches_each_seeds_window_to_its_hybrid(words: Path, tmp_path: Path) -> None:
+    out, kept = tmp_path / "out", tmp_path / "kept"
+    short = tmp_path / "short.txt"
+    short.write_bytes(bytes(text(400, 1).tolist()))
+    command = ["compare", "--shape", "tiny", "--data", str(words), "--test", str(short), "--seeds", "0:2"]
+    command += ["--steps", "4", "--batch", "2", "--evaluate-every", "2", "--out", str(out), "--checkpoints", str(kept)]
+    command += ["--keep", str(tmp_path / "trained")]
+    main(command)
+    hybrid, window = read(out, "tiny-hybrid"), read(out, "tiny-window")
+    for counts, slot in zip(hybrid["active_keys"], window["run"]["slots"], strict=True):
+        assert slot["window"] == min(80, round(sum(counts) / len(counts)) + 64)
+    assert [slot["seed"] for slot in window["run"]["slots"]] == [0, 1]
+    assert hybrid["complete"]
+    assert len(hybrid["test_bits"]) == len(hybrid["best_bits"]) == 2
+    assert hybrid["corpus"]["train_bytes"] == 3600
+    lines = (out / "curves.jsonl").read_text().splitlines()
+    assert len(lines) == 4
+    trained = torch.load(tmp_path / "trained" / "tiny-hybrid.pt", weights_only=True)
+    assert trained["weights"]["0.attention.qkv"].shape == (32, 96)
+    assert trained["run"]["arm"] == "hybrid"
+    # A finished run resumes at its end: the same result, no further step.
+    main(command)
+    assert read(out, "tiny-window")["best_bits"] == window["best_bits"]
+    assert (out / "curves.jsonl").read_text().splitlines() == lines
+
+
+def test_tune_gives_both_arms_the_same_budget(words: Path, tmp_path: Path) -> None:
+    assert len(HYBRID) == len(WINDOW)
+    out = tmp_path / "out"
+    settings = ["--steps", "2", "--batch", "1", "--evaluate-every", "2"]
+    main(["tune", "--shape", "tiny", "--data", str(words), "--name", "t", "--out", str(out), *settings])
+    hybrid, window = read(out, "t-hybrid"), read(out, "t-window")
+    assert {slot["label"] for slot in hybrid["run"]["slots"]} == set(HYBRID)
+    assert {slot["label"] for slot in window["run"]["slots"]} == set(WINDOW)
+    assert {slot["seed"] for slot in hybrid["run"]["slots"] + window["run"]["slots"]} == {TUNING_SEED}
+    label, matched = chosen("t", out, "hybrid")
+    place = [slot["label"] for slot in hybrid["run"]["slots"]].index(label)
+    assert hybrid["final_bits"][place] == min(hybrid["final_bits"])
+    assert {slot["window"] for slot in window["run"]["slots"]} == {matched}
+
+
+def test_a_run_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(InputError, match="no arm"):
+        Run("x", "mixture", SHAPES["tiny"], (Slot(0),))
+    with pytest.raises(InputError, match="visible tokens"):
+        Run("x", "window", SHAPES["tiny"], (Slot(0),))
+    with pytest.raises(InputError, match="at least one slot"):
+        Run("x", "softmax", SHAPES["tiny"], ())
