@@ -5,7 +5,8 @@ STAMP := $(VENV)/.installed
 # One BLAS thread a worker: the suite runs one process a core.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: install test demo lint types borders format bench sequential warranties proofs bounds projection durable soak clean
+.PHONY: install browser test demo docs serve screenshots lint types borders format audit audit-quick bench sequential warranties proofs \
+	bounds projection durable service selection soak clean
 
 $(STAMP): pyproject.toml
 	test -x $(PYTHON) || python3 -m venv $(VENV)
@@ -15,11 +16,33 @@ $(STAMP): pyproject.toml
 
 install: $(STAMP)
 
-test: $(STAMP)
+# The page is tested in a real browser: one that is there, else Debian's, else Playwright's own.
+browser: $(STAMP)
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
+		(apt-get update -q && apt-get install -y -q chromium) || $(PYTHON) -m playwright install chromium
+
+test: $(STAMP) browser
 	$(THREADS) $(PYTHON) -m pytest -n auto
 
 demo: $(STAMP)
 	$(PYTHON) -m expunge.demo --fresh
+
+docs: $(STAMP)
+	$(PYTHON) -m sphinx -q -W --keep-going -b html docs build/site
+
+serve: $(STAMP)
+	$(VENV)/bin/expunge serve --demo
+
+screenshots: $(STAMP) browser
+	$(PYTHON) tools/screenshots.py
+
+audit: $(STAMP)
+	$(VENV)/bin/expunge audit all --jobs 2 --out out/audit --resume
+	$(VENV)/bin/expunge audit report out/audit --out out/report
+
+audit-quick: $(STAMP)
+	$(VENV)/bin/expunge audit all --quick --jobs 2 --out out/audit-quick --resume
+	$(VENV)/bin/expunge audit report out/audit-quick --out out/report-quick
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check
@@ -56,6 +79,15 @@ durable: $(STAMP)
 
 warranties: $(STAMP)
 	$(PYTHON) benchmarks/warranties.py
+
+service: $(STAMP)
+	$(PYTHON) benchmarks/service_load.py
+	$(PYTHON) benchmarks/service_load.py --kill
+
+selection: $(STAMP)
+	$(PYTHON) benchmarks/selection_speed.py
+	$(PYTHON) benchmarks/selection_results.py
+	$(PYTHON) benchmarks/selection_tables.py --write
 
 soak: $(STAMP)
 	$(PYTHON) benchmarks/soak.py

@@ -326,8 +326,8 @@ def measure_throughput(chosen: argparse.Namespace) -> None:
     gc.disable()
     rows = []
     print(
-        f"{'store':>10} {'n':>6} {'delete/s':>9} {'median':>9} {'p99':>9} {'in memory':>9} {'admit':>9} {'bare I+D':>9} "
-        f"{'p99':>9}"
+        f"{'store':>10} {'n':>6} {'delete/s':>9} {'median':>9} {'p99':>9} {'in memory':>9} {'admit':>9} "
+        f"{'bare I+D':>9} {'p99':>9}"
         f"   ratio to bare I+D: {'delete':>7} {'admit+delete':>13}"
     )
     for kind in KINDS:

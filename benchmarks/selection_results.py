@@ -181,6 +181,15 @@ def run_patients(paths: dict[str, str | None]) -> Tables:
     return found
 
 
+def rounded(content: Any) -> Any:
+    """Numbers to six significant digits: the file is read by people too."""
+    if isinstance(content, float):
+        return float(f"{content:.6g}")
+    if isinstance(content, dict):
+        return {name: rounded(one) for name, one in content.items()}
+    return [rounded(one) for one in content] if isinstance(content, list) else content
+
+
 def show(name: str, found: dict[str, Any]) -> None:
     print(name)
     for arm, one in found.get("arms", {}).items():
@@ -219,7 +228,7 @@ def main() -> None:
         content = {
             "command": "python benchmarks/selection_results.py",
             "machine": describe(),
-            "tables": dict(sorted(kept["tables"].items())),
+            "tables": rounded(dict(sorted(kept["tables"].items()))),
         }
         chosen.out.parent.mkdir(parents=True, exist_ok=True)
         chosen.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

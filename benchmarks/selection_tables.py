@@ -121,7 +121,11 @@ def text(tables: dict[str, Any], source: str) -> str:
     rows += [
         [f"*{pair}, paired*", *(cell(table["differences"][pair], signed=True) for table in found), ""] for pair in pairs
     ]
-    return grid(["policy", "10% kept", "25% kept", "50% kept", "found at 25%"], rows)
+    counts = found[0]
+    memories = "one memory" if counts["memories"] == 1 else f"{counts['memories']} memories"
+    trials = counts["arms"]["cover"]["trials"]
+    caption = f"{counts['questions']:,} questions in {trials} trials, {counts['turns']:,} turns in {memories}:"
+    return caption + "\n\n" + grid(["policy", "10% kept", "25% kept", "50% kept", "found at 25%"], rows)
 
 
 def persons(tables: dict[str, Any]) -> str:
@@ -180,7 +184,7 @@ def deterioration() -> str:
 def speed() -> str:
     path = RESULTS / "selection-speed.json"
     if not path.is_file():
-        return "Not measured on this checkout: `python benchmarks/selection.py`."
+        return "Not measured on this checkout: `python benchmarks/selection_speed.py`."
     found = read(path)
     rows = [
         [

@@ -112,8 +112,8 @@ def _hybrid(run: Run, device: str, observe: Observer | None) -> Attend:
 def attention(
     run: Run, *, device: str = "cpu", kind: torch.dtype = torch.float32, observe: Observer | None = None
 ) -> Attend:
-    """The arm's attention. ``observe`` is told, layer by layer, the mean active keys at the last boundary and the spread
-    of that prefix in units of σ, (slots,) each.
+    """The arm's attention. ``observe`` is told, layer by layer, the mean active keys at the last boundary and the
+    spread of that prefix in units of σ, (slots,) each.
     """
     if run.arm == "hybrid":
         return _hybrid(run, device, observe)

@@ -22,7 +22,8 @@ from agreement import (
     value_range,
 )
 from expunge import Memory
-from expunge.solver.fit import SMALL, distinct_sites
+from expunge.solver.fit import distinct_sites
+from expunge.solver.guess import SMALL
 from expunge.types import Matrix
 from problems import PROBLEMS
 

@@ -87,7 +87,7 @@ def errors() -> list[type[ExpungeError]]:
                 yield child
             yield from below(child)
 
-    found = {ExpungeError, *below(ExpungeError)}
+    found: set[type[ExpungeError]] = {ExpungeError, *below(ExpungeError)}
     return sorted(found, key=lambda kind: (kind.__module__, inspect.getsourcelines(kind)[1]))
 
 

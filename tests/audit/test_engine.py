@@ -194,6 +194,8 @@ def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
 def test_bad_requests_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="positive number of workers"):
         run_experiment("records", tmp_path, Plan(), jobs=0)
+    with pytest.raises(InputError, match=r"no Ray cluster answers at 127\.0\.0\.1:1: "):
+        run_experiment("records", tmp_path / "ray", Plan(quick=True), backend="ray", address="127.0.0.1:1")
     with pytest.raises(InputError, match="--backend ray"):
         run_experiment("records", tmp_path, Plan(quick=True), address="localhost:1")
 

@@ -111,7 +111,7 @@ def test_answers_are_as_described(described: Any, live: Live, mode: GenerationMo
     for found in described.get_all_operations():
         operation = found.ok()
 
-        @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+        @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
         @given(operation.as_strategy(generation_mode=mode))
         def holds(case: Any) -> None:
             response = case.call_and_validate(base_url=live.url, headers=live.headers, checks=CHECKS)
@@ -121,7 +121,7 @@ def test_answers_are_as_described(described: Any, live: Live, mode: GenerationMo
             # There is no wrong way to ask what takes no parameters.
             holds()
     operations = {name for name, _ in answered}
-    assert sum(answered.values()) > 150
+    assert sum(answered.values()) > 100
     if mode is GenerationMode.POSITIVE:
         assert len(operations) == sum(len(found) for found in live.description["paths"].values())
         assert operations - {name for name, status in answered if status < 300} <= NEVER

@@ -43,9 +43,9 @@ def test_the_quiz_can_be_answered_from_its_pairs() -> None:
 
 
 def test_a_deleted_secret_is_told_only_by_chance(tmp_path: Path) -> None:
-    model = forget.train(0, steps=80)
-    rows = forget.trials(model, 12, seed=1)
-    assert sum(row["told_before"] for row in rows) >= 10
+    model = forget.train(0, steps=40)
+    rows = forget.trials(model, 10, seed=1)
+    assert sum(row["told_before"] for row in rows) >= 8
     assert all(row["shared_word"] for row in rows if row["told_after"])
     assert all(row["outcome"] in ("decrement", "certified_zero", "rescued") for row in rows)
 

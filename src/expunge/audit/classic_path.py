@@ -2,7 +2,8 @@
 
 Cauwenberghs and Poggio's path at a fixed cap, started from a quadratic program solved to 1e-10: one coefficient
 rises from zero (admission) or falls to zero (deletion), the margin follows along the maintained inverse
-R = [[0, 1ᵀ], [1, 2K_SS]]⁻¹, and the nearest event changes the groups. Kept on purpose, because they are what the
+R = [[0, 1ᵀ], [1, 2K_SS]]⁻¹, and the nearest event changes the groups. The paper names neither the guards nor the
+program's solver; those settings are the ones in its authors' public scripts. Kept on purpose, because they are what the
 audit is about:
 
 1. Events are blind to direction. A reserve or bound key joins the margin at −g/γ whatever side of zero its slack

@@ -1,4 +1,4 @@
-"""The paper's quadratic programs, solved as the paper solves them: Clarabel at stated settings, nothing added.
+"""The paper's quadratic programs, solved as its authors' public scripts solve them: Clarabel, nothing added.
 
 Deviations from the paper: Clarabel is called directly rather than through a modelling layer, on the same program;
 and where Clarabel returns no projection the paper tries SCS, which is not among our dependencies, so such a

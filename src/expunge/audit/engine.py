@@ -10,6 +10,7 @@ continues where it stopped.
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -222,6 +223,7 @@ def _by_ray(name: str, plan: Plan, tasks: Sequence[Task], jobs: int, address: st
     ray = _load("ray", "cluster")
     own = not ray.is_initialized()
     if own:
+        _reach(address)
         where = {"num_cpus": jobs, "include_dashboard": False} if address is None else {"address": address}
         try:
             ray.init(log_to_driver=False, logging_level="ERROR", **where)
@@ -241,6 +243,16 @@ def _by_ray(name: str, plan: Plan, tasks: Sequence[Task], jobs: int, address: st
     finally:
         if own:
             ray.shutdown()
+
+
+def _reach(address: str | None) -> None:
+    """Knock at a cluster's door: Ray itself would wait for minutes, and then end the process."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=10.0).close()
+        except (OSError, OverflowError) as problem:
+            raise InputError(f"no Ray cluster answers at {address}: {problem}") from None
 
 
 def _one_thread() -> Any:

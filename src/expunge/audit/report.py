@@ -217,8 +217,8 @@ def preface() -> list[str]:
     """Say how to read a report, in paragraphs of Markdown."""
     return [
         "The tables of *What a Deletion Certificate Covers, and Where It Expires*, recomputed. **Classic** is the "
-        "paper's update as the paper describes it; **ours** is `expunge.Memory`, judged by solvers that did not make "
-        "its states.",
+        "paper's update as the paper describes it, with the settings of its authors' public scripts; **ours** is "
+        "`expunge.Memory`, judged by solvers that did not make its states.",
         "*Reproduced*: the same digits as printed. *Consistent*: within a factor of ten, or within three standard "
         "deviations of a count. The difference is between ours and the paper's; where the paper has no number, or only "
         "times on another machine, between ours and the classic arm's. Verdicts are computed; where digits differ, a "

@@ -2,7 +2,7 @@
 
 A window of n entries slides over a stream. The selection after each step is the support set of the window's fit at a
 fixed cap, which `Memory` keeps current through its checked edits, so the choice equals a fresh fit's at a fraction
-of its cost (benchmarks/selection.py).
+of its cost (benchmarks/selection_speed.py).
 """
 
 from __future__ import annotations

@@ -34,7 +34,9 @@ def fit(gram: GramRows, multiplicity: IndexArray, cap: float) -> State:
         saturate(state)
         return state
     ceiling = state.ceiling[: state.sites]
-    guess = nested_guess(gram, ceiling) if state.sites <= SMALL or gram.keys.shape[1] <= WIDE else None
+    # Block pivots start from every site, and a site without entries has no room to be on the margin.
+    suits = bool(ceiling.all()) and (state.sites <= SMALL or gram.keys.shape[1] <= WIDE)
+    guess = nested_guess(gram, ceiling) if suits else None
     if guess is None:
         guess = _fill_in_order(ceiling) if state.sites <= SMALL else libsvm_guess(gram, multiplicity, cap)
     _adopt(state, guess)

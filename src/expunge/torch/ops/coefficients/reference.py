@@ -8,9 +8,11 @@ the paper's training problem (App. B) with its ridge r written into the objectiv
 Hα − 1 + ρ = 0 on the margin, ≥ 0 where α = 0, ≤ 0 where α = C.
 
 `solve` guesses the partition, solves on its margin by conjugate gradients, and exchanges every key that is on the
-wrong side (a primal–dual active set; Júdice and Pires 1994 for the single exchanges that end a cycle). A problem that
-still cycles is restarted from accelerated projected gradients; if that cycles too, the candidate with the smallest
-residual is kept. No coefficient ever leaves [0, C].
+wrong side (a primal–dual active set). That takes a few rounds unless keys crowd together, where exchanges cycle; then
+accelerated projected gradients bring the partition close, and exchanges finish. The gradient's length is set by the
+largest curvature *on the simplex*: crowded keys have K ≈ 11ᵀ, a direction in which Σα = 1 allows no movement, and
+counting it makes steps hundreds of times too short. A problem that exchanges cannot finish keeps the last of those
+steps. No coefficient ever leaves [0, C].
 
 Deviations from the paper
 1. The ridge is part of the problem, so partition and linear solve belong together. The paper iterates on the
@@ -29,14 +31,18 @@ from torch import Tensor
 
 __all__ = ["Solved", "adjoint", "gram_matrix", "live_mask", "natural_residual", "pullback", "solve", "solve_paper"]
 
-# Exchanges of a partition before the restart, and accelerated steps of that restart (the paper's number).
-ROUNDS, RESTART_STEPS = 24, 80
+# Exchanges of a partition before it is given up, blocks of accelerated steps, and steps of the first block; the second
+# block has twice as many, and so on.
+ROUNDS, BLOCKS, BLOCK_STEPS = 12, {torch.float32: 3, torch.float64: 12}, 32
+
+# Products that estimate the curvature on the simplex, and the margin added to the estimate, which is a lower bound.
+POWERS, SAFETY = 5, 1.2
 
 # A round's linear solve is first this loose; it tightens when the number of wrong keys stops falling.
 LOOSE = 0.1
 
-# Rounds without progress after which keys are exchanged one at a time.
-PATIENCE = 4
+# Rounds without progress after which exchanges count as cycling.
+PATIENCE = 2
 
 # Slack on the wrong side below which a key counts as right, by precision of the arithmetic.
 TOLERANCE = {torch.float32: 5e-6, torch.float64: 1e-12}
@@ -85,21 +91,18 @@ def solve(gram: Tensor, counts: Sequence[int], cap: Tensor, ridge: float) -> Sol
     uniform = live / size
     alpha, offset, margin, done = problem.exchange(uniform, live.bool(), torch.zeros_like(live, dtype=torch.bool))
     done |= ~feasible
-    if not bool(done.all()):
-        restart = problem.accelerate(uniform)
-        inside = (restart > 0.0) & (restart < bound)
-        at_cap = live.bool() & (restart >= bound)
-        candidates = [
-            (restart, problem.offset(restart, inside), inside),
-            problem.exchange(restart, inside, at_cap)[:3],
-        ]
-        error = problem.error(alpha, offset)
-        for other, other_offset, other_margin in candidates:
-            other_error = problem.error(other, other_offset)
-            better = (other_error < error) & ~done
-            alpha, offset = torch.where(better, other, alpha), torch.where(better, other_offset, offset)
-            margin, error = torch.where(better, other_margin, margin), torch.where(better, other_error, error)
-        done |= error <= problem.tolerance
+    anchor = uniform
+    for block in range(1, BLOCKS[gram.dtype] + 1):
+        if bool(done.all()):
+            break
+        anchor = problem.accelerate(anchor, steps=BLOCK_STEPS * block)
+        inside = (anchor > 0.0) & (anchor < bound)
+        moved, moved_offset, moved_margin, finished = problem.exchange(anchor, inside, live.bool() & (anchor >= bound))
+        kept, kept_offset = torch.where(finished, moved, anchor), problem.offset(anchor, inside)
+        kept_offset = torch.where(finished, moved_offset, kept_offset)
+        alpha, offset = torch.where(done, alpha, kept), torch.where(done, offset, kept_offset)
+        margin = torch.where(done, margin, torch.where(finished, moved_margin, inside))
+        done |= finished
     alpha = torch.where(feasible, torch.minimum(alpha.clamp(min=0.0), bound), uniform) * live
     margin = margin & feasible
     offset = torch.where(feasible, offset, 0.0)
@@ -164,9 +167,9 @@ def solve_paper(
     live = live_mask(counts, gram.shape[1], gram).expand(gram.shape[0], -1, -1)
     bound = cap[:, None, None].to(gram.dtype)
     with torch.no_grad():
-        guess = _Problem(gram.detach(), live, bound.detach(), 0.0).accelerate(
-            live / live.sum(-1, keepdim=True), steps=iterations, restart=False
-        )
+        problem = _Problem(gram.detach(), live, bound.detach(), 0.0)
+        largest = 2.0 * (live @ gram.detach() * live).amax(-1, keepdim=True)
+        guess = problem.accelerate(live / live.sum(-1, keepdim=True), steps=iterations, curvature=largest)
         upper = (guess >= bound - threshold) & (live > 0)
         inside = ((guess > threshold) & ~upper).to(gram.dtype)
     at_cap = upper.to(gram.dtype) * bound
@@ -198,14 +201,6 @@ class _Problem:
         over = torch.where(empty, alpha > 0.0, inside).to(alpha.dtype)
         return -(gradient * over).sum(-1, keepdim=True) / over.sum(-1, keepdim=True).clamp(min=1.0)
 
-    def error(self, alpha: Tensor, offset: Tensor) -> Tensor:
-        """Natural residual plus the mass that clipping to the box would lose: how good a candidate is, (P, b, 1)."""
-        clipped = torch.minimum(alpha.clamp(min=0.0), self.bound) * self.live
-        slack = 2.0 * clipped @ self.gram + self.ridge * clipped - 1.0 + offset
-        moved = torch.minimum((clipped - slack).clamp(min=0.0), self.bound)
-        lost = (clipped.sum(-1, keepdim=True) - 1.0).abs()
-        return ((clipped - moved).abs() * self.live).amax(-1, keepdim=True) + lost
-
     def exchange(self, alpha: Tensor, inside: Tensor, upper: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Active-set rounds from a partition: (α, ρ, margin, converged), the last three (P, b, 1) or (P, b, T)."""
         gram, bound, tolerance = self.gram, self.bound, self.tolerance
@@ -227,7 +222,7 @@ class _Problem:
             floor = (FLOOR * tolerance) ** 2 * size
             goal = torch.maximum(loose.square() * scale, floor)
             settled = scale <= floor
-            goal = torch.where(done, torch.inf, goal)
+            goal = torch.where(done | (stalled > PATIENCE), torch.inf, goal)
             moved, moved_product = _conjugate(gram, weight, size, self.ridge, alpha, product, residual, goal)
             gradient = 2.0 * moved_product + self.ridge * moved - 1.0
             rho = -(gradient * weight).sum(-1, keepdim=True) / size
@@ -237,19 +232,21 @@ class _Problem:
             wrong = below | above | entering
             count = wrong.sum(-1, keepdim=True).to(alpha.dtype)
             level = ((slack.abs() * weight).amax(-1, keepdim=True) <= tolerance) | settled
-            alpha, offset = torch.where(done, alpha, moved), torch.where(done, offset, rho)
-            done |= (count == 0) & level
+            fixed = done | (stalled > PATIENCE)
+            alpha, offset = torch.where(fixed, alpha, moved), torch.where(fixed, offset, rho)
+            done |= (count == 0) & level & (stalled <= PATIENCE)
             if bool(done.all()):
                 break
             tighten = (count == 0) | (count >= fewest)
             loose = torch.where(tighten, loose * 0.1, loose)
             stalled = stalled + ((count > 0) & (count >= fewest)).to(alpha.dtype)
             fewest = torch.minimum(fewest, count)
-            last = torch.where(wrong, self.place, -1).amax(-1, keepdim=True)
-            chosen = wrong & ((stalled <= PATIENCE) | (self.place == last)) & ~done
-            new_upper = (upper & ~(chosen & entering)) | (chosen & above)
-            new_inside = (inside & ~(chosen & (below | above))) | (chosen & entering)
-            changed = (count > 0) & ~done
+            given_up = stalled > PATIENCE
+            if bool((done | given_up).all()):
+                break
+            new_upper = (upper & ~entering) | above
+            new_inside = (inside & ~(below | above)) | entering
+            changed = (count > 0) & ~done & ~given_up
             upper = torch.where(changed, new_upper, upper)
             inside = self._opened(alpha, moved_product, torch.where(changed, new_inside, inside))
             upper = upper & ~inside
@@ -265,20 +262,36 @@ class _Problem:
         neediest = torch.where(self.live.bool(), product, torch.inf).argmin(-1, keepdim=True)
         return torch.where(empty, self.place == neediest, inside)
 
-    def accelerate(self, alpha: Tensor, *, steps: int = RESTART_STEPS, restart: bool = True) -> Tensor:
-        """Accelerated projected gradients from a feasible α; `restart` drops the momentum where it points uphill."""
-        step = 1.0 / (2.0 * (self.live @ self.gram * self.live).amax(-1, keepdim=True) + self.ridge)
+    def accelerate(self, alpha: Tensor, *, steps: int, curvature: Tensor | None = None) -> Tensor:
+        """Accelerated projected gradients from a feasible α, dropping the momentum where it points uphill.
+
+        `curvature` is the largest of 2K + rI; without it, that on the simplex is estimated.
+        """
+        step = 1.0 / (self.curvature() if curvature is None else curvature)
         ahead, momentum = alpha, torch.ones_like(alpha[..., :1])
         for _ in range(steps):
-            gradient = 2.0 * ahead @ self.gram + self.ridge * ahead - 1.0
+            gradient = 2.0 * ahead @ self.gram + self.ridge * ahead
             new = self.project(ahead - step * gradient)
-            if restart:
-                uphill = ((ahead - new) * (new - alpha)).sum(-1, keepdim=True) > 0.0
-                momentum = torch.where(uphill, 1.0, momentum)
+            uphill = ((ahead - new) * (new - alpha)).sum(-1, keepdim=True) > 0.0
+            momentum = torch.where(uphill, 1.0, momentum)
             following = 0.5 * (1.0 + (1.0 + 4.0 * momentum.square()).sqrt())
             ahead = new + (momentum - 1.0) / following * (new - alpha)
             alpha, momentum = new, following
         return alpha
+
+    def curvature(self) -> Tensor:
+        """Largest curvature along Σ = const, by power iteration from a fixed start, with a margin: (P, b, 1)."""
+        size = self.live.sum(-1, keepdim=True)
+        vector = ((self.place * 7919) % 127).to(self.gram.dtype) * self.live
+        vector = (vector - vector.sum(-1, keepdim=True) / size) * self.live
+        largest = torch.zeros_like(size)
+        for _ in range(POWERS):
+            image = vector @ self.gram
+            image = (image - (image * self.live).sum(-1, keepdim=True) / size) * self.live
+            norm = image.square().sum(-1, keepdim=True).sqrt()
+            largest = norm / vector.square().sum(-1, keepdim=True).sqrt().clamp(min=1e-30)
+            vector = image / norm.clamp(min=1e-30)
+        return 2.0 * SAFETY * largest + self.ridge
 
     def project(self, point: Tensor) -> Tensor:
         """Nearest point with Σα = 1, 0 ≤ α ≤ C, on the live keys: bisection on the common shift."""

@@ -3,11 +3,11 @@
 A Gram matrix that does not fit on the chip is the cost of an iteration, and every prefix of a head reads the same one.
 So the iteration is turned inside out: each problem asks for one product with K at a time, a *sweep* answers the
 requests of all prefixes while it reads the matrix once, as a product with as many columns as prefixes, and a *step*
-takes each problem from its answer to its next request. The method is that of `reference`, cut at its products.
+takes each problem from its answer to its next request. The method is that of `reference`, cut at its products. A sweep
+reads only the rows of keys that some request weighs; once partitions are found, these are few.
 
 The number of sweeps is fixed, because a captured graph cannot ask whether to go on; problems that are done ask for
 nothing, and a sweep without requests returns at once. Outside a capture the host looks now and then and stops early.
-A problem that is not done at the end is projected onto the constraints.
 
 Answers are 2Kx, summed tile by tile in fp32: matrix units cut off, rather than round, what they accumulate.
 """
@@ -21,11 +21,23 @@ import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
 from torch import Tensor
 
-from expunge.torch.ops.coefficients.reference import ADJOINT_TOLERANCE, FLOOR, LOOSE, PATIENCE, ROUNDS, TOLERANCE
+from expunge.torch.ops.coefficients.reference import (
+    ADJOINT_TOLERANCE,
+    BLOCK_STEPS,
+    BLOCKS,
+    FLOOR,
+    LOOSE,
+    PATIENCE,
+    POWERS,
+    ROUNDS,
+    SAFETY,
+    TOLERANCE,
+)
 from expunge.torch.ops.coefficients.triton import (
     _add2,
     _add5,
     _add_most,
+    _clipped,
     _kernel_block,
     _rows,
     counts_on,
@@ -35,24 +47,34 @@ from expunge.torch.ops.coefficients.triton import (
 __all__ = ["Work", "adjoint", "solve"]
 
 # Products that a problem may ask for, in the solve and in its adjoint.
-SWEEPS, ADJOINT_SWEEPS = 96, 64
+SWEEPS, ADJOINT_SWEEPS = 160, 64
 
 # Between looks from the host.
 LOOK = 12
 
+# What the answer that a problem waits for is: 2K times its coefficients, a direction of conjugate gradients, a vector
+# of the power iteration, or the point ahead of accelerated gradients.
+COEFFICIENTS = tl.constexpr(0)
+DIRECTION = tl.constexpr(1)
+POWER = tl.constexpr(2)
+AHEAD = tl.constexpr(3)
+
 # Numbers that a problem keeps between steps.
 RUNNING = tl.constexpr(0)
 PHASE = tl.constexpr(1)
-SQUARED = tl.constexpr(2)
-GOAL = tl.constexpr(3)
-TAKEN = tl.constexpr(4)
-FEWEST = tl.constexpr(5)
-STALLED = tl.constexpr(6)
-TIGHT = tl.constexpr(7)
-OFFSET = tl.constexpr(8)
-TURN = tl.constexpr(9)
-ASKED = tl.constexpr(10)
-SETTLED = tl.constexpr(11)
+GOAL = tl.constexpr(2)
+TAKEN = tl.constexpr(3)
+FEWEST = tl.constexpr(4)
+STALLED = tl.constexpr(5)
+TIGHT = tl.constexpr(6)
+TURN = tl.constexpr(7)
+ASKED = tl.constexpr(8)
+SETTLED = tl.constexpr(9)
+ATTEMPT = tl.constexpr(10)
+LEFT = tl.constexpr(11)
+STEP = tl.constexpr(12)
+MOMENTUM = tl.constexpr(13)
+SHIFT = tl.constexpr(14)
 FIELDS = tl.constexpr(16)
 
 
@@ -85,12 +107,39 @@ def _gram(
 
 
 @jit
+def _gather(
+    requests: tl.tensor,
+    states: tl.tensor,
+    counts: tl.tensor,
+    places: tl.tensor,
+    numbers: tl.tensor,
+    prefixes: tl.tensor,
+    extent: tl.tensor,
+    SIZE: tl.constexpr,
+) -> None:
+    """List the keys that some running request of a head weighs."""
+    problem = tl.program_id(0).to(tl.int64)
+    i = tl.arange(0, SIZE)
+    wanted = tl.zeros([SIZE], tl.int32)
+    for prefix in range(prefixes):
+        slot = problem * prefixes + prefix
+        reach = tl.where(tl.load(states + slot * FIELDS + RUNNING) > 0.0, tl.load(counts + prefix), 0)
+        x = tl.load(requests + slot * extent + i, mask=i < reach, other=0.0)
+        wanted = tl.maximum(wanted, (x != 0.0).to(tl.int32))
+    after = tl.cumsum(wanted, 0)
+    tl.store(places + problem * extent + after - 1, i, mask=wanted > 0)
+    tl.store(numbers + problem, tl.sum(wanted, 0))
+
+
+@jit
 def _sweep(
     grams: tl.tensor,
     requests: tl.tensor,
     answers: tl.tensor,
     states: tl.tensor,
     counts: tl.tensor,
+    places: tl.tensor,
+    numbers: tl.tensor,
     prefixes: tl.tensor,
     extent: tl.tensor,
     PREFIXES: tl.constexpr,
@@ -98,54 +147,84 @@ def _sweep(
     DEEP: tl.constexpr,
 ) -> None:
     """2Kx for the requests of one head, for a block of rows."""
-    problem = tl.program_id(1)
-    which = tl.arange(0, PREFIXES)
-    slots = problem.to(tl.int64) * prefixes + which
-    running = tl.load(states + slots * FIELDS + RUNNING, mask=which < prefixes, other=0.0)
-    sizes = tl.load(counts + which, mask=which < prefixes, other=0)
-    needed = tl.max(tl.where(running > 0.0, sizes, 0), 0)
-    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    if tl.program_id(0) * BLOCK < needed:
-        gram = grams + problem.to(tl.int64) * extent * extent
-        total = tl.zeros([PREFIXES, BLOCK], tl.float32)
-        for left in range(0, needed, DEEP):
-            column = left + tl.arange(0, DEEP)
-            wanted = (running[:, None] > 0.0) & (column[None, :] < sizes[:, None])
-            x = tl.load(requests + slots[:, None] * extent + column[None, :], mask=wanted, other=0.0)
-            inside = (column[:, None] < needed) & (row[None, :] < needed)
-            k = tl.load(gram + column[:, None].to(tl.int64) * extent + row[None, :], mask=inside, other=0.0)
-            total += 2.0 * tl.dot(x, k, input_precision="tf32x3")
-        wanted = (running[:, None] > 0.0) & (row[None, :] < sizes[:, None])
-        tl.store(answers + slots[:, None] * extent + row[None, :], total, mask=wanted)
+    problem = tl.program_id(1).to(tl.int64)
+    listed = tl.load(numbers + problem)
+    if listed > 0:
+        which = tl.arange(0, PREFIXES)
+        slots = problem * prefixes + which
+        running = tl.load(states + slots * FIELDS + RUNNING, mask=which < prefixes, other=0.0)
+        sizes = tl.load(counts + which, mask=which < prefixes, other=0)
+        sizes = tl.where(running > 0.0, sizes, 0)
+        row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        if tl.program_id(0) * BLOCK < tl.max(sizes, 0):
+            gram = grams + problem * extent * extent
+            total = tl.zeros([PREFIXES, BLOCK], tl.float32)
+            for left in range(0, listed, DEEP):
+                entry = left + tl.arange(0, DEEP)
+                key = tl.load(places + problem * extent + entry, mask=entry < listed, other=1 << 30)
+                wanted = key[None, :] < sizes[:, None]
+                x = tl.load(requests + slots[:, None] * extent + key[None, :], mask=wanted, other=0.0)
+                inside = (key[:, None] < extent) & (row[None, :] < extent)
+                k = tl.load(gram + key[:, None].to(tl.int64) * extent + row[None, :], mask=inside, other=0.0)
+                total += 2.0 * tl.dot(x, k, input_precision="tf32x3")
+            tl.store(answers + slots[:, None] * extent + row[None, :], total, mask=row[None, :] < sizes[:, None])
 
 
 @jit
-def _advance(x: tl.tensor, d: tl.tensor, r: tl.tensor, s: tl.tensor, size: tl.tensor, active: tl.tensor) -> tl.tensor:
+def _advance(x: tl.tensor, d: tl.tensor, r: tl.tensor, s: tl.tensor, size: tl.tensor) -> tl.tensor:
     """One step of conjugate gradients: (step length, new residual, new direction, its squared norm)."""
     bent, flat, deep, mixed, now = tl.reduce((x * d, d * s, d * d * s, r * d, r * r), 0, _add5)
     # Without curvature there is nothing more to gain: rounding has eaten the ridge.
-    along = tl.where(active & (bent > 0.0), now / bent, 0.0)
+    along = tl.where(bent > 0.0, now / bent, 0.0)
     level = flat / size
-    fresh = tl.maximum(now - 2.0 * along * mixed + along * along * (deep - level * flat), 0.0)
+    after = now - 2.0 * along * mixed + along * along * (deep - level * flat)
+    after = tl.where(bent > 0.0, tl.maximum(after, 0.0), 0.0)
     r = r - along * (d - level) * s
-    return along, r, r + fresh / now * x, tl.where(bent > 0.0, fresh, 0.0)
+    return along, r, r + after / now * x, after
+
+
+@jit
+def _shifted(x: tl.tensor, live: tl.tensor, cap: tl.tensor, shift: tl.tensor) -> tl.tensor:
+    """Nearest feasible point and its common shift: Newton from a guess of the shift, inside a bracket."""
+    low = tl.min(tl.where(live > 0.0, x, float("inf")), 0) - cap
+    high = tl.max(tl.where(live > 0.0, x, -float("inf")), 0)
+    shift = tl.where((shift > low) & (shift < high), shift, 0.5 * (low + high))
+    turn = 0
+    excess = shift * 0.0 + 1.0
+    while (tl.abs(excess) > 1e-6) & (turn < 32):
+        z = x - shift
+        mass, free = tl.reduce((_clipped(z, live, cap), tl.where((z > 0.0) & (z < cap), live, 0.0)), 0, _add2)
+        excess = mass - 1.0
+        low = tl.where(excess > 0.0, shift, low)
+        high = tl.where(excess > 0.0, high, shift)
+        newton = shift + excess / tl.maximum(free, 1.0)
+        moved = tl.where((free > 0.0) & (newton > low) & (newton < high), newton, 0.5 * (low + high))
+        shift = tl.where(tl.abs(excess) > 1e-6, moved, shift)
+        turn += 1
+    return _clipped(x - shift, live, cap), shift
 
 
 @jit
 def _begin(
     requests: tl.tensor,
     alphas: tl.tensor,
+    anchors: tl.tensor,
     margins: tl.tensor,
     uppers: tl.tensor,
     states: tl.tensor,
+    alpha: tl.tensor,
+    offsets: tl.tensor,
+    out_margins: tl.tensor,
     counts: tl.tensor,
     caps: tl.tensor,
     groups: tl.tensor,
     prefixes: tl.tensor,
     extent: tl.tensor,
+    length: tl.tensor,
     SIZE: tl.constexpr,
     LOOSE: tl.constexpr,
 ) -> None:
+    """Every problem at the uniform point, which is also its result until there is a better one."""
     slot = tl.program_id(0).to(tl.int64)
     count = tl.load(counts + slot % prefixes)
     cap = tl.load(caps + (slot // prefixes) % groups)
@@ -154,16 +233,18 @@ def _begin(
     a = tl.where(i < count, 1.0 / total, 0.0)
     place = slot * extent + i
     tl.store(alphas + place, a, mask=i < extent)
+    tl.store(anchors + place, a, mask=i < extent)
     tl.store(requests + place, a, mask=i < extent)
     tl.store(margins + place, (i < count).to(tl.int8), mask=i < extent)
     tl.store(uppers + place, tl.zeros([SIZE], tl.int8), mask=i < extent)
-    state = states + slot * FIELDS
+    tl.store(alpha + slot * length + i, a, mask=i < length)
+    tl.store(out_margins + slot * length + i, tl.zeros([SIZE], tl.int8), mask=i < length)
+    tl.store(offsets + slot, 0.0)
     field = tl.arange(0, FIELDS)
-    tl.store(state + field, tl.zeros([FIELDS], tl.float32))
-    tl.debug_barrier()
-    tl.store(state + RUNNING, tl.where(total * cap > 1.0 + 1e-6, 1.0, 0.0))
-    tl.store(state + FEWEST, 1e9)
-    tl.store(state + TIGHT, LOOSE)
+    feasible = tl.where(total * cap > 1.0 + 1e-6, 1.0, 0.0)
+    start = tl.where(field == RUNNING, feasible, 0.0)
+    start = tl.where(field == FEWEST, 1e9, start)
+    tl.store(states + slot * FIELDS + field, tl.where(field == TIGHT, LOOSE, start))
 
 
 @jit
@@ -171,24 +252,34 @@ def _step(
     answers: tl.tensor,
     requests: tl.tensor,
     alphas: tl.tensor,
+    anchors: tl.tensor,
     images: tl.tensor,
     residuals: tl.tensor,
     margins: tl.tensor,
     uppers: tl.tensor,
     states: tl.tensor,
+    alpha: tl.tensor,
+    offsets: tl.tensor,
+    out_margins: tl.tensor,
     counts: tl.tensor,
     caps: tl.tensor,
     groups: tl.tensor,
     prefixes: tl.tensor,
     extent: tl.tensor,
+    length: tl.tensor,
     ridge: tl.tensor,
     tolerance: tl.tensor,
     SIZE: tl.constexpr,
     ROUNDS: tl.constexpr,
+    STEPS: tl.constexpr,
+    BLOCKS: tl.constexpr,
     PATIENCE: tl.constexpr,
+    POWERS: tl.constexpr,
+    SAFETY: tl.constexpr,
+    LOOSE: tl.constexpr,
     FLOOR: tl.constexpr,
 ) -> None:
-    """From the answer to the next request: within a linear solve, or through an exchange of the partition."""
+    """From the answer to the next request."""
     slot = tl.program_id(0).to(tl.int64)
     state = states + slot * FIELDS
     if tl.load(state + RUNNING) > 0.0:
@@ -196,138 +287,142 @@ def _step(
         cap = tl.load(caps + (slot // prefixes) % groups)
         i = tl.arange(0, SIZE)
         live = (i < count).to(tl.float32)
-        place = slot * extent + i
+        total = count.to(tl.float32)
+        place, wide = slot * extent + i, slot * length + i
         q = tl.load(answers + place, mask=i < count, other=0.0)
-        a = tl.load(alphas + place, mask=i < count, other=0.0)
         x = tl.load(requests + place, mask=i < count, other=0.0)
-        s = tl.load(margins + place, mask=i < count, other=0).to(tl.float32)
-        e = tl.load(uppers + place, mask=i < count, other=0).to(tl.float32)
-        within = tl.load(state + PHASE) > 0.0
-        reach = tl.where(within, count, 0)
-        y = tl.load(images + place, mask=i < reach, other=0.0)
-        r = tl.load(residuals + place, mask=i < reach, other=0.0)
-        squared, goal = tl.load(state + SQUARED), tl.load(state + GOAL)
-        taken, settled = tl.load(state + TAKEN), tl.load(state + SETTLED)
-        tight, turn = tl.load(state + TIGHT), tl.load(state + TURN)
-
-        g = tl.where(within, y, q) + ridge * a - 1.0
-        slope, size = tl.reduce((g * s, s), 0, _add2)
-        if within:
-            along, r, p, squared = _advance(x, q + ridge * x, r, s, size, within)
-            a += along * x
-            y += along * q
-            taken += 1.0
-        else:
-            y = q
-            r = -(g - slope / size) * s
-            p = r
-            squared = tl.sum(r * r, 0)
-            floor = FLOOR * FLOOR * tolerance * tolerance * size
-            goal = tl.maximum(tight * tight * squared, floor)
-            settled = tl.where(squared <= floor, 1.0, 0.0)
-            taken = size * 0.0
+        phase = tl.load(state + PHASE)
         tl.store(state + ASKED, tl.load(state + ASKED) + 1.0)
-        if (squared > goal) & (taken < tl.minimum(2.0 * size + 4.0, 128.0)):
-            tl.store(alphas + place, a, mask=i < count)
-            tl.store(images + place, y, mask=i < count)
-            tl.store(residuals + place, r, mask=i < count)
-            tl.store(requests + place, p, mask=i < count)
-            tl.store(state + PHASE, 1.0)
-            tl.store(state + SQUARED, squared)
-            tl.store(state + GOAL, goal)
-            tl.store(state + TAKEN, taken)
-            tl.store(state + SETTLED, settled)
+        if phase == POWER:
+            left = tl.load(state + LEFT) - 1.0
+            v = (0.5 * q - tl.sum(0.5 * q * live, 0) / total) * live
+            largest = tl.maximum(tl.sqrt(tl.sum(v * v, 0)), 1e-30)
+            anchor = tl.load(anchors + place, mask=i < count, other=0.0)
+            tl.store(requests + place, tl.where(left > 0.0, v / largest, anchor), mask=i < count)
+            tl.store(state + LEFT, tl.where(left > 0.0, left, STEPS * tl.load(state + ATTEMPT)))
+            tl.store(state + PHASE, tl.where(left > 0.0, phase, 1.0 * AHEAD))
+            tl.store(state + STEP, 1.0 / (2.0 * SAFETY * largest + ridge))
+            tl.store(state + MOMENTUM, 1.0)
+        elif phase == AHEAD:
+            left = tl.load(state + LEFT) - 1.0
+            before = tl.load(anchors + place, mask=i < count, other=0.0)
+            moved = x - tl.load(state + STEP) * (q + ridge * x)
+            now, shift = _shifted(moved, live, cap, tl.load(state + SHIFT))
+            momentum = tl.load(state + MOMENTUM)
+            momentum = tl.where(tl.sum((x - now) * (now - before), 0) > 0.0, 1.0, momentum)
+            following = 0.5 * (1.0 + tl.sqrt(1.0 + 4.0 * momentum * momentum))
+            ahead = now + (momentum - 1.0) / following * (now - before)
+            tl.store(anchors + place, now, mask=i < count)
+            tl.store(requests + place, tl.where(left > 0.0, ahead, now), mask=i < count)
+            tl.store(state + SHIFT, shift)
+            tl.store(state + MOMENTUM, following)
+            tl.store(state + LEFT, left)
+            if left <= 0.0:
+                tl.store(alphas + place, now, mask=i < count)
+                tl.store(margins + place, ((now > 0.0) & (now < cap)).to(tl.int8), mask=i < count)
+                tl.store(uppers + place, (now >= cap).to(tl.int8), mask=i < count)
+                tl.store(state + PHASE, 1.0 * COEFFICIENTS)
+                tl.store(state + TURN, 0.0)
+                tl.store(state + STALLED, 0.0)
+                tl.store(state + FEWEST, 1e9)
+                tl.store(state + TIGHT, LOOSE)
         else:
-            g = y + ridge * a - 1.0
-            rho = -tl.sum(g * s, 0) / size
-            g += rho
-            below, above = tl.where(a < 0.0, s, 0.0), tl.where(a > cap, s, 0.0)
-            enter = tl.where(g < -tolerance, live - s - e, 0.0) + tl.where(g > tolerance, e, 0.0)
-            wrong = below + above + enter
-            number, worst = tl.reduce((wrong, tl.abs(g) * s), 0, _add_most)
-            over = (number == 0.0) & ((worst <= tolerance) | (settled > 0.0))
-            # Keys that are not numbers: give up, and let the coefficients say so.
-            over = over | (number != number) | (rho != rho)
-            fewest = tl.load(state + FEWEST)
-            worse = number >= fewest
-            stalled = tl.load(state + STALLED) + tl.where(worse & (number > 0.0), 1.0, 0.0)
-            tl.store(state + STALLED, stalled)
-            tl.store(state + FEWEST, tl.minimum(fewest, number))
-            tl.store(state + TIGHT, tl.where((number == 0.0) | worse, tight * 0.1, tight))
-            tl.store(state + OFFSET, rho)
-            tl.store(state + TURN, turn + 1.0)
-            tl.store(state + PHASE, 0.0)
-            if over | (turn + 1.0 >= ROUNDS):
-                tl.store(state + RUNNING, tl.where(over, 0.0, -1.0))
-                tl.store(alphas + place, a, mask=i < count)
-            else:
-                last = tl.max(tl.where(wrong > 0.0, i, -1), 0)
-                chosen = tl.where(stalled > PATIENCE, (i == last).to(tl.float32), 1.0) * wrong
-                e = e * (1.0 - chosen) + chosen * above
-                s = s * (1.0 - chosen) + chosen * enter
-                # A margin is never empty: the key that most wants weight is freed.
+            a = tl.load(alphas + place, mask=i < count, other=0.0)
+            s = tl.load(margins + place, mask=i < count, other=0).to(tl.float32)
+            e = tl.load(uppers + place, mask=i < count, other=0).to(tl.float32)
+            within = phase == DIRECTION
+            reach = tl.where(within, count, 0)
+            y = tl.where(within, tl.load(images + place, mask=i < reach, other=0.0), q)
+            r = tl.load(residuals + place, mask=i < reach, other=0.0)
+            goal, settled = tl.load(state + GOAL), tl.load(state + SETTLED)
+            tight, turn = tl.load(state + TIGHT), tl.load(state + TURN)
+            taken, attempt = tl.load(state + TAKEN), tl.load(state + ATTEMPT)
+            # A margin is never empty: the key that most wants weight is freed.
+            if tl.sum(s, 0) == 0.0:
                 least = tl.min(tl.where(live > 0.0, y, float("inf")), 0)
                 first = tl.min(tl.where((y == least) & (live > 0.0), i, SIZE), 0)
-                s = tl.where(tl.sum(s, 0) == 0.0, (i == first).to(tl.float32), s)
+                s = (i == first).to(tl.float32)
                 e = e * (1.0 - s)
-                f = e * cap + s * a
-                mass, size = tl.reduce((f, s), 0, _add2)
-                a = f + tl.where(number > 0.0, (1.0 - mass) / size, 0.0) * s
-                tl.store(alphas + place, a, mask=i < count)
-                tl.store(requests + place, a, mask=i < count)
                 tl.store(margins + place, s.to(tl.int8), mask=i < count)
                 tl.store(uppers + place, e.to(tl.int8), mask=i < count)
-
-
-@jit
-def _end(
-    alphas: tl.tensor,
-    margins: tl.tensor,
-    states: tl.tensor,
-    counts: tl.tensor,
-    caps: tl.tensor,
-    alpha: tl.tensor,
-    offsets: tl.tensor,
-    out_margins: tl.tensor,
-    reports: tl.tensor,
-    groups: tl.tensor,
-    prefixes: tl.tensor,
-    extent: tl.tensor,
-    length: tl.tensor,
-    SIZE: tl.constexpr,
-) -> None:
-    """Results of every problem; those that are not done are projected onto the constraints."""
-    slot = tl.program_id(0).to(tl.int64)
-    state = states + slot * FIELDS
-    count = tl.load(counts + slot % prefixes)
-    cap = tl.load(caps + (slot // prefixes) % groups)
-    i = tl.arange(0, SIZE)
-    live = (i < count).to(tl.float32)
-    a = tl.load(alphas + slot * extent + i, mask=i < count, other=0.0)
-    s = tl.load(margins + slot * extent + i, mask=i < count, other=0).to(tl.float32)
-    total = count.to(tl.float32)
-    feasible = total * cap > 1.0 + 1e-6
-    done = tl.load(state + RUNNING) == 0.0
-    if (done == 0) & feasible:
-        low = tl.min(tl.where(live > 0.0, a, float("inf")), 0) - cap
-        high = tl.max(tl.where(live > 0.0, a, -float("inf")), 0)
-        for _ in range(32):
-            middle = 0.5 * (low + high)
-            mass = tl.sum(tl.minimum(tl.maximum(a - middle, 0.0), cap) * live, 0)
-            low = tl.where(mass > 1.0, middle, low)
-            high = tl.where(mass > 1.0, high, middle)
-        a = tl.minimum(tl.maximum(a - 0.5 * (low + high), 0.0), cap) * live
-        s = tl.where((a > 0.0) & (a < cap), live, 0.0)
-    number = a == a
-    clipped = tl.where(number, tl.minimum(tl.maximum(a, 0.0), cap), a)
-    a = tl.where(feasible, clipped, 1.0 / total) * live
-    s = tl.where(feasible, s, 0.0)
-    inside = i < length
-    tl.store(alpha + slot * length + i, a, mask=inside)
-    tl.store(out_margins + slot * length + i, s.to(tl.int8), mask=inside)
-    tl.store(offsets + slot, tl.where(feasible, tl.load(state + OFFSET), 0.0))
-    tl.store(reports + 2 * slot, tl.load(state + ASKED).to(tl.int32))
-    tl.store(reports + 2 * slot + 1, 2 + done.to(tl.int32))
+            g = y + ridge * a - 1.0
+            slope, size = tl.reduce((g * s, s), 0, _add2)
+            if within:
+                along, r, p, squared = _advance(x, q + ridge * x, r, s, size)
+                a += along * x
+                y += along * q
+                taken += 1.0
+            else:
+                r = -(g - slope / size) * s
+                p = r
+                squared = tl.sum(r * r, 0)
+                floor = FLOOR * FLOOR * tolerance * tolerance * size
+                goal = tl.maximum(tight * tight * squared, floor)
+                settled = tl.where(squared <= floor, 1.0, 0.0)
+                taken = size * 0.0
+                if (attempt > 0.0) & (turn == 0.0):
+                    # What exchanges start from is the result if they fail.
+                    tl.store(alpha + wide, a, mask=i < count)
+                    tl.store(out_margins + wide, s.to(tl.int8), mask=i < count)
+                    tl.store(offsets + slot, -slope / size)
+            if (squared > goal) & (taken < tl.minimum(2.0 * size + 4.0, 128.0)):
+                tl.store(alphas + place, a, mask=i < count)
+                tl.store(images + place, y, mask=i < count)
+                tl.store(residuals + place, r, mask=i < count)
+                tl.store(requests + place, p, mask=i < count)
+                tl.store(state + PHASE, 1.0 * DIRECTION)
+                tl.store(state + GOAL, goal)
+                tl.store(state + TAKEN, taken)
+                tl.store(state + SETTLED, settled)
+            else:
+                g = y + ridge * a - 1.0
+                rho = -tl.sum(g * s, 0) / size
+                g += rho
+                below, above = tl.where(a < 0.0, s, 0.0), tl.where(a > cap, s, 0.0)
+                enter = tl.where(g < -tolerance, live - s - e, 0.0) + tl.where(g > tolerance, e, 0.0)
+                wrong = below + above + enter
+                number, worst = tl.reduce((wrong, tl.abs(g) * s), 0, _add_most)
+                # Keys that are not numbers end the search, and the coefficients say so.
+                odd = tl.where(rho == rho, 0.0, rho)
+                fewest = tl.load(state + FEWEST)
+                worse = number >= fewest
+                stalled = tl.load(state + STALLED) + tl.where(worse & (number > 0.0), 1.0, 0.0)
+                tl.store(state + STALLED, stalled)
+                tl.store(state + FEWEST, tl.minimum(fewest, number))
+                tl.store(state + TIGHT, tl.where((number == 0.0) | worse, tight * 0.1, tight))
+                tl.store(state + TURN, turn + 1.0)
+                tl.store(state + PHASE, 1.0 * COEFFICIENTS)
+                if ((number == 0.0) & ((worst <= tolerance) | (settled > 0.0))) | (odd != odd):
+                    tl.store(state + RUNNING, 0.0)
+                    tl.store(alpha + wide, _clipped(a, live, cap) + odd, mask=i < count)
+                    tl.store(out_margins + wide, s.to(tl.int8), mask=i < count)
+                    tl.store(offsets + slot, rho)
+                elif (stalled > PATIENCE) | (turn + 1.0 >= ROUNDS):
+                    # Exchanges cycle: accelerated gradients, from where they stopped last time.
+                    known = tl.load(state + STEP) > 0.0
+                    v = ((i * 7919) % 127).to(tl.float32) * live
+                    v = (v - tl.sum(v, 0) / total) * live
+                    anchor = tl.load(anchors + place, mask=i < count, other=0.0)
+                    tl.store(requests + place, tl.where(known, anchor, v), mask=i < count)
+                    tl.store(state + PHASE, tl.where(known, 1.0 * AHEAD, 1.0 * POWER))
+                    tl.store(state + LEFT, tl.where(known, STEPS * (attempt + 1.0), 1.0 * POWERS))
+                    tl.store(state + MOMENTUM, 1.0)
+                    tl.store(state + ATTEMPT, attempt + 1.0)
+                    tl.store(state + RUNNING, tl.where(attempt + 1.0 > BLOCKS, -1.0, 1.0))
+                else:
+                    e = e * (1.0 - wrong) + above
+                    s = s * (1.0 - wrong) + enter
+                    least = tl.min(tl.where(live > 0.0, y, float("inf")), 0)
+                    first = tl.min(tl.where((y == least) & (live > 0.0), i, SIZE), 0)
+                    s = tl.where(tl.sum(s, 0) == 0.0, (i == first).to(tl.float32), s)
+                    e = e * (1.0 - s)
+                    f = e * cap + s * a
+                    mass, size = tl.reduce((f, s), 0, _add2)
+                    a = f + tl.where(number > 0.0, (1.0 - mass) / size, 0.0) * s
+                    tl.store(alphas + place, a, mask=i < count)
+                    tl.store(requests + place, a, mask=i < count)
+                    tl.store(margins + place, s.to(tl.int8), mask=i < count)
+                    tl.store(uppers + place, e.to(tl.int8), mask=i < count)
 
 
 @jit
@@ -351,11 +446,8 @@ def _adjoint_begin(
     u = s * (tl.load(offset_bar + slot) / tl.maximum(size, 1.0))
     tl.store(adjoints + slot * length + i, u, mask=i < length)
     tl.store(requests + slot * extent + i, u, mask=i < extent)
-    state = states + slot * FIELDS
     field = tl.arange(0, FIELDS)
-    tl.store(state + field, tl.zeros([FIELDS], tl.float32))
-    tl.debug_barrier()
-    tl.store(state + RUNNING, tl.where(size > 0.0, 1.0, 0.0))
+    tl.store(states + slot * FIELDS + field, tl.where(field == RUNNING, tl.where(size > 0.0, 1.0, 0.0), 0.0))
 
 
 @jit
@@ -392,7 +484,7 @@ def _adjoint_step(
             x = tl.load(requests + place, mask=i < count, other=0.0)
             r = tl.load(residuals + place, mask=i < count, other=0.0)
             y = tl.load(images + place, mask=i < count, other=0.0)
-            along, r, p, squared = _advance(x, q + ridge * x, r, s, size, within)
+            along, r, p, squared = _advance(x, q + ridge * x, r, s, size)
             u += along * x
             y += along * q
         else:
@@ -479,15 +571,30 @@ class Work:
             torch.empty(shape, device=keys.device) for _ in range(4)
         )
         self.states = torch.empty(self.slots, FIELDS.value, device=keys.device)
+        self.places = torch.empty(self.problems, self.extent, dtype=torch.int32, device=keys.device)
+        self.numbers = torch.empty(self.problems, dtype=torch.int32, device=keys.device)
 
     def sweep(self) -> None:
         """Answer every request."""
+        _gather[(self.problems,)](
+            self.requests,
+            self.states,
+            self.counts,
+            self.places,
+            self.numbers,
+            self.prefixes,
+            self.extent,
+            SIZE=self.size,
+            num_warps=self.warps,
+        )
         _sweep[(triton.cdiv(self.extent, 64), self.problems)](
             self.grams,
             self.requests,
             self.answers,
             self.states,
             self.counts,
+            self.places,
+            self.numbers,
             self.prefixes,
             self.extent,
             PREFIXES=max(16, triton.next_power_of_2(self.prefixes)),
@@ -512,58 +619,54 @@ def solve(
     cap: Tensor,
     sigma: Tensor,
     ridge: float,
-    report: Tensor,
+    report: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Coefficients (B, h, b, T), offsets (B, h, b) and margin (B, h, b, T) of keys (B, h, T, d)."""
     work = Work(keys, centred, norms, counts, sigma)
     batch, heads, length, _ = keys.shape
-    alphas = torch.empty(work.slots, work.extent, device=keys.device)
+    alphas, anchors = (torch.empty(work.slots, work.extent, device=keys.device) for _ in range(2))
     margins, uppers = (torch.empty(work.slots, work.extent, dtype=torch.int8, device=keys.device) for _ in range(2))
-    numbers: list[Any] = [work.counts, cap, cap.numel(), work.prefixes, work.extent]
-    shared = {"SIZE": work.size, "num_warps": work.warps}
+    shape = (batch, heads, len(counts))
+    alpha = torch.empty(*shape, length, device=keys.device)
+    margin = torch.empty(*shape, length, dtype=torch.int8, device=keys.device)
+    offset = torch.empty(shape, device=keys.device)
+    trailing: list[Any] = [
+        *(alpha, offset, margin),
+        *(work.counts, cap, cap.numel(), work.prefixes, work.extent, length),
+    ]
+    shared = {"SIZE": work.size, "LOOSE": LOOSE, "num_warps": work.warps}
     grid = (work.slots,)
-    _begin[grid](work.requests, alphas, margins, uppers, work.states, *numbers, LOOSE=LOOSE, **shared)
+    _begin[grid](work.requests, alphas, anchors, margins, uppers, work.states, *trailing, **shared)
     for turn in range(SWEEPS):
         work.sweep()
         _step[grid](
             work.answers,
             work.requests,
             alphas,
+            anchors,
             work.images,
             work.residuals,
             margins,
             uppers,
             work.states,
-            *numbers,
+            *trailing,
             ridge,
             TOLERANCE[torch.float32],
-            ROUNDS=2 * ROUNDS,
+            ROUNDS=ROUNDS,
+            STEPS=BLOCK_STEPS,
+            BLOCKS=BLOCKS[torch.float32],
             PATIENCE=PATIENCE,
+            POWERS=POWERS,
+            SAFETY=SAFETY,
             FLOOR=FLOOR,
             **shared,
         )
         if work.finished(turn):
             break
-    shape = (batch, heads, len(counts))
-    alpha = torch.empty(*shape, length, device=keys.device)
-    margin = torch.empty(*shape, length, dtype=torch.int8, device=keys.device)
-    offset = torch.empty(shape, device=keys.device)
-    _end[grid](
-        alphas,
-        margins,
-        work.states,
-        work.counts,
-        cap,
-        alpha,
-        offset,
-        margin,
-        report,
-        cap.numel(),
-        work.prefixes,
-        work.extent,
-        length,
-        **shared,
-    )
+    if report is not None:
+        attempts, done = work.states[:, ATTEMPT.value], work.states[:, RUNNING.value] == 0.0
+        numbers = torch.stack([work.states[:, ASKED.value], 2.0 * (attempts + 1.0) + done.float()], dim=-1)
+        report.copy_(numbers.reshape(report.shape))
     return alpha, offset, margin
 
 

@@ -26,11 +26,14 @@ from torch import Tensor
 from expunge.errors import InputError
 from expunge.torch.ops.coefficients.reference import (
     ADJOINT_TOLERANCE,
+    BLOCK_STEPS,
+    BLOCKS,
     FLOOR,
     LOOSE,
     PATIENCE,
-    RESTART_STEPS,
+    POWERS,
     ROUNDS,
+    SAFETY,
     TOLERANCE,
 )
 
@@ -265,7 +268,10 @@ def _solve(
     DIM: tl.constexpr,
     ROUNDS: tl.constexpr,
     STEPS: tl.constexpr,
+    BLOCKS: tl.constexpr,
     PATIENCE: tl.constexpr,
+    POWERS: tl.constexpr,
+    SAFETY: tl.constexpr,
     LOOSE: tl.constexpr,
     FLOOR: tl.constexpr,
 ) -> None:
@@ -289,62 +295,82 @@ def _solve(
     y0, y1 = _times(a0, a1, k00, k01, k11)
     s0, s1 = live0, live1
     e0, e1 = tl.zeros_like(live0), tl.zeros_like(live1)
-    b0, b1, t0, t1 = a0, a1, live0, live1
+    c0, c1 = a0, a1
     rho = total * 0.0
-    best, best_rho = rho + 3.0, rho
+    step = total * 0.0
     feasible = total * cap > 1.0 + 1e-6
-    # Keys that are not numbers give coefficients that are not.
+    # Keys that are not numbers give coefficients that are not: 1/n plus what they gave.
     mean = _sum(y0 * a0, y1 * a1)
-    numbers = mean == mean
+    odd = tl.where(mean == mean, 0.0, mean)
+    place = slot * length
+    tl.store(alpha + place + i0, a0 + odd, mask=i0 < length)
+    tl.store(alpha + place + i1, a1 + odd, mask=i1 < length)
+    tl.store(margins + place + i0, tl.zeros([A], tl.int8), mask=i0 < length)
+    tl.store(margins + place + i1, tl.zeros([B], tl.int8), mask=i1 < length)
+    tl.store(offsets + slot, rho)
+    for rest in range(A + B, length, A):
+        tl.store(alpha + place + rest + i0, tl.zeros([A], tl.float32), mask=rest + i0 < length)
+        tl.store(margins + place + rest + i0, tl.zeros([A], tl.int8), mask=rest + i0 < length)
+    tl.debug_barrier()
+
     attempt = 0
-    done = tl.where(feasible & numbers, 0, 1)
+    done = tl.where(feasible & (mean == mean), 0, 1)
     products = 1
-    while (attempt < 2) & (done == 0):
-        if attempt == 1:
-            # Accelerated projected gradients from the uniform point: slower, but it cannot cycle.
-            r0, r1 = _times(live0, live1, k00, k01, k11)
-            step = 1.0 / (2.0 * tl.maximum(tl.max(r0 * live0, 0), tl.max(r1 * live1, 0)) + ridge)
-            a0, a1 = live0 / total, live1 / total
-            z0, z1 = a0, a1
+    while (attempt <= BLOCKS) & (done == 0):
+        if attempt > 0:
+            if attempt == 1:
+                # The largest curvature along Σα = const, by power iteration.
+                v0, v1 = ((i0 * 7919) % 127).to(tl.float32) * live0, ((i1 * 7919) % 127).to(tl.float32) * live1
+                level = _sum(v0, v1) / total
+                v0, v1 = (v0 - level) * live0, (v1 - level) * live1
+                largest = tl.sqrt(_sum(v0 * v0, v1 * v1))
+                v0, v1 = v0 / largest, v1 / largest
+                for _ in range(POWERS):
+                    v0, v1 = _times(v0, v1, k00, k01, k11)
+                    level = _sum(v0 * live0, v1 * live1) / total
+                    v0, v1 = (v0 - level) * live0, (v1 - level) * live1
+                    largest = tl.maximum(tl.sqrt(_sum(v0 * v0, v1 * v1)), 1e-30)
+                    v0, v1 = v0 / largest, v1 / largest
+                step = 1.0 / (2.0 * SAFETY * largest + ridge)
+                products += POWERS
+            z0, z1 = c0, c1
             momentum = total * 0.0 + 1.0
             shift = total * 0.0
-            for _ in range(STEPS):
+            for _ in range(STEPS * attempt):
                 q0, q1 = _times(z0, z1, k00, k01, k11)
-                g0 = 2.0 * q0 + ridge * z0
-                g1 = 2.0 * q1 + ridge * z1
-                n0, n1, shift = _project(z0 - step * g0, z1 - step * g1, live0, live1, cap, shift)
-                uphill = _sum((z0 - n0) * (n0 - a0), (z1 - n1) * (n1 - a1)) > 0.0
+                q0, q1 = z0 - step * (2.0 * q0 + ridge * z0), z1 - step * (2.0 * q1 + ridge * z1)
+                n0, n1, shift = _project(q0, q1, live0, live1, cap, shift)
+                uphill = _sum((z0 - n0) * (n0 - c0), (z1 - n1) * (n1 - c1)) > 0.0
                 momentum = tl.where(uphill, 1.0, momentum)
                 following = 0.5 * (1.0 + tl.sqrt(1.0 + 4.0 * momentum * momentum))
                 push = (momentum - 1.0) / following
-                z0 = n0 + push * (n0 - a0)
-                z1 = n1 + push * (n1 - a1)
-                a0, a1 = n0, n1
+                z0, z1 = n0 + push * (n0 - c0), n1 + push * (n1 - c1)
+                c0, c1 = n0, n1
                 momentum = following
+            a0, a1 = c0, c1
             s0 = tl.where((a0 > 0.0) & (a0 < cap), live0, 0.0)
             s1 = tl.where((a1 > 0.0) & (a1 < cap), live1, 0.0)
-            e0 = tl.where(a0 >= cap, live0, 0.0)
-            e1 = tl.where(a1 >= cap, live1, 0.0)
+            e0, e1 = tl.where(a0 >= cap, live0, 0.0), tl.where(a1 >= cap, live1, 0.0)
             y0, y1 = _times(a0, a1, k00, k01, k11)
             if _sum(s0, s1) == 0.0:
                 first = _neediest(y0, y1, live0, live1, i0, i1)
                 s0, s1 = (i0 == first).to(tl.float32), (i1 == first).to(tl.float32)
                 e0, e1 = e0 * (1.0 - s0), e1 * (1.0 - s1)
-            # The restart itself is a candidate.
+            # What exchanges start from is the result if they fail.
             g0, g1 = 2.0 * y0 + ridge * a0 - 1.0, 2.0 * y1 + ridge * a1 - 1.0
             slope, size = _sums(g0 * s0, g1 * s1, s0, s1)
-            middle = -slope / size
-            m0, m1 = _clipped(a0 - g0 - middle, live0, cap), _clipped(a1 - g1 - middle, live1, cap)
-            error = tl.maximum(tl.max(tl.abs(a0 - m0), 0), tl.max(tl.abs(a1 - m1), 0))
-            if error < best:
-                b0, b1, t0, t1 = a0, a1, s0, s1
-                best, best_rho = error, middle
-            products += STEPS + 2
+            tl.store(alpha + place + i0, a0, mask=i0 < length)
+            tl.store(alpha + place + i1, a1, mask=i1 < length)
+            tl.store(margins + place + i0, s0.to(tl.int8), mask=i0 < length)
+            tl.store(margins + place + i1, s1.to(tl.int8), mask=i1 < length)
+            tl.store(offsets + slot, -slope / size)
+            tl.debug_barrier()
+            products += STEPS * attempt + 1
         turn = 0
         fewest = total * 0.0 + 1e9
         stalled = total * 0.0
         loose = total * 0.0 + LOOSE
-        while (turn < ROUNDS) & (done == 0):
+        while (turn < ROUNDS) & (done == 0) & (stalled <= PATIENCE):
             g0, g1 = 2.0 * y0 + ridge * a0 - 1.0, 2.0 * y1 + ridge * a1 - 1.0
             slope, size = _sums(g0 * s0, g1 * s1, s0, s1)
             rho = -slope / size
@@ -381,19 +407,13 @@ def _solve(
             even = (tl.maximum(worst0, worst1) <= tolerance) | settled
             done = tl.where((number == 0.0) & even, 1, 0)
             products += steps.to(tl.int32)
-            if done == 0:
-                worse = number >= fewest
-                loose = tl.where((number == 0.0) | worse, loose * 0.1, loose)
-                stalled += tl.where(worse & (number > 0.0), 1.0, 0.0)
-                fewest = tl.minimum(fewest, number)
-                c0, c1 = wrong0, wrong1
-                if stalled > PATIENCE:
-                    last = tl.maximum(
-                        tl.max(tl.where(wrong0 > 0.0, i0, -1), 0), tl.max(tl.where(wrong1 > 0.0, i1, -1), 0)
-                    )
-                    c0, c1 = (i0 == last).to(tl.float32) * wrong0, (i1 == last).to(tl.float32) * wrong1
-                e0, e1 = e0 * (1.0 - c0) + c0 * above0, e1 * (1.0 - c1) + c1 * above1
-                s0, s1 = s0 * (1.0 - c0) + c0 * enter0, s1 * (1.0 - c1) + c1 * enter1
+            worse = number >= fewest
+            loose = tl.where((number == 0.0) | worse, loose * 0.1, loose)
+            stalled += tl.where(worse & (number > 0.0), 1.0, 0.0)
+            fewest = tl.minimum(fewest, number)
+            if (done == 0) & (stalled <= PATIENCE):
+                e0, e1 = e0 * (1.0 - wrong0) + above0, e1 * (1.0 - wrong1) + above1
+                s0, s1 = s0 * (1.0 - wrong0) + enter0, s1 * (1.0 - wrong1) + enter1
                 f0, f1 = e0 * cap + s0 * a0, e1 * cap + s1 * a1
                 mass, size = _sums(f0, f1, s0, s1)
                 if size == 0.0:
@@ -407,36 +427,13 @@ def _solve(
                 y0, y1 = _times(a0, a1, k00, k01, k11)
                 products += 1
             turn += 1
-        if done == 0:
-            # Not converged: what the clipped point is worth, mass lost by clipping included.
-            f0, f1 = _clipped(a0, live0, cap), _clipped(a1, live1, cap)
-            y0, y1 = _times(f0, f1, k00, k01, k11)
-            g0, g1 = 2.0 * y0 + ridge * f0 - 1.0 + rho, 2.0 * y1 + ridge * f1 - 1.0 + rho
-            m0, m1 = _clipped(f0 - g0, live0, cap), _clipped(f1 - g1, live1, cap)
-            error = tl.maximum(tl.max(tl.abs(f0 - m0), 0), tl.max(tl.abs(f1 - m1), 0))
-            error += tl.abs(_sum(f0, f1) - 1.0)
-            if error < best:
-                b0, b1, t0, t1 = f0, f1, s0, s1
-                best, best_rho = error, rho
-            products += 1
-        else:
-            b0, b1, t0, t1 = a0, a1, s0, s1
-            best_rho = rho
+        if done == 1:
+            tl.store(alpha + place + i0, _clipped(a0, live0, cap), mask=i0 < length)
+            tl.store(alpha + place + i1, _clipped(a1, live1, cap), mask=i1 < length)
+            tl.store(margins + place + i0, s0.to(tl.int8), mask=i0 < length)
+            tl.store(margins + place + i1, s1.to(tl.int8), mask=i1 < length)
+            tl.store(offsets + slot, rho)
         attempt += 1
-
-    place0, place1 = slot * length + i0, slot * length + i1
-    b0 = tl.where(feasible, _clipped(b0, live0, cap), live0 / total)
-    b1 = tl.where(feasible, _clipped(b1, live1, cap), live1 / total)
-    b0, b1 = tl.where(numbers, b0, mean), tl.where(numbers, b1, mean)
-    t0, t1 = tl.where(feasible, t0, 0.0), tl.where(feasible, t1, 0.0)
-    tl.store(alpha + place0, b0, mask=i0 < length)
-    tl.store(alpha + place1, b1, mask=i1 < length)
-    tl.store(margins + place0, t0.to(tl.int8), mask=i0 < length)
-    tl.store(margins + place1, t1.to(tl.int8), mask=i1 < length)
-    for rest in range(A + B, length, A):
-        tl.store(alpha + slot * length + rest + i0, tl.zeros_like(live0), mask=rest + i0 < length)
-        tl.store(margins + slot * length + rest + i0, tl.zeros_like(live0).to(tl.int8), mask=rest + i0 < length)
-    tl.store(offsets + slot, best_rho)
     tl.store(reports + 2 * slot, products)
     tl.store(reports + 2 * slot + 1, done + attempt * 2)
 
@@ -630,13 +627,13 @@ def solve(
     if max(lengths) > LONGEST:
         raise InputError(f"the fused op takes prefixes of up to {LONGEST} keys, not {max(lengths)}; use op='reference'")
     shape = (batch, heads, len(lengths))
-    if report is None:
-        report = torch.empty(*shape, 2, dtype=torch.int32, device=keys.device)
     centred, norms = prepared(keys)
     if max(lengths) > RESIDENT:
         from expunge.torch.ops.coefficients import sweep
 
         return sweep.solve(keys, centred, norms, lengths, cap, sigma, ridge, report)
+    if report is None:
+        report = torch.empty(*shape, 2, dtype=torch.int32, device=keys.device)
     trailing, constants = _held_arguments(keys, lengths, cap)
     alpha = torch.empty(*shape, length, device=keys.device)
     margin = torch.empty(*shape, length, dtype=torch.int8, device=keys.device)
@@ -656,8 +653,11 @@ def solve(
         TOLERANCE[torch.float32],
         **constants,
         ROUNDS=ROUNDS,
-        STEPS=RESTART_STEPS,
+        STEPS=BLOCK_STEPS,
+        BLOCKS=BLOCKS[torch.float32],
         PATIENCE=PATIENCE,
+        POWERS=POWERS,
+        SAFETY=SAFETY,
         LOOSE=LOOSE,
         FLOOR=FLOOR,
     )

@@ -7,9 +7,9 @@ remembers what it was promised. Afterwards the service is stopped, and every mem
 promised, and the whole store has to verify. With ``--kill`` a worker is killed in the middle, the busier one: clients
 ask again with the same idempotency key, and nothing may be lost or done twice.
 
-    python benchmarks/service.py                       # a minute on each store
-    python benchmarks/service.py --kill                # the same, with a worker killed half-way
-    python benchmarks/service.py --seconds 5 --clients 8 --out /tmp/service.json
+    python benchmarks/service_load.py                       # a minute on each store
+    python benchmarks/service_load.py --kill                # the same, with a worker killed half-way
+    python benchmarks/service_load.py --seconds 5 --clients 8 --out /tmp/service.json
 
 Each run writes its section, ``load`` or ``kill``, of benchmarks/results/service.json.
 """

@@ -1,8 +1,8 @@
 """Take the results of a full audit into the repository, and from there into the README.
 
     expunge audit all --out out/audit && expunge audit report out/audit --out out/report
-    python benchmarks/audit.py out/report/results.json     # copies it to benchmarks/results/audit.json
-    python benchmarks/audit.py --write                     # puts the table into README.md; a test compares the two
+    python benchmarks/audit_results.py out/report/results.json     # copies it to benchmarks/results/audit.json
+    python benchmarks/audit_results.py --write                     # puts the table into README.md; a test compares the two
 
 Without --write it prints the table.
 """

@@ -7,8 +7,8 @@ is timed beside it, and how many of its choices differ is said. The two take tur
 off, and no speed is reported if the sets at tol 1e-8 differ. Times of the other policies are of one selection from
 scratch at n = 8,192, keeping a quarter.
 
-    python benchmarks/selection.py            # benchmarks/results/selection-speed.json
-    python benchmarks/selection.py --quick
+    python benchmarks/selection_speed.py            # benchmarks/results/selection-speed.json
+    python benchmarks/selection_speed.py --quick
 """
 
 from __future__ import annotations
@@ -112,7 +112,12 @@ def main() -> None:
     policies = once(size)
     print(f"one selection from scratch at n = {size}, ms: " + ", ".join(f"{k} {v:.0f}" for k, v in policies.items()))
     chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    content = {"command": "python benchmarks/selection.py", "machine": describe(), "rows": rows, "once_ms": policies}
+    content = {
+        "command": "python benchmarks/selection_speed.py",
+        "machine": describe(),
+        "rows": rows,
+        "once_ms": policies,
+    }
     chosen.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     print(f"wrote {chosen.out}")
 
