@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: install browser test demo docs serve screenshots lint types borders format audit audit-quick bench sequential warranties proofs \
-	bounds projection durable service selection soak clean
+	bounds durable service selection soak clean
 
 $(STAMP): pyproject.toml
 	test -x $(PYTHON) || python3 -m venv $(VENV)
@@ -70,9 +70,6 @@ proofs: $(STAMP)
 
 bounds: $(STAMP)
 	$(THREADS) $(PYTHON) benchmarks/bounds.py
-
-projection: $(STAMP)
-	$(THREADS) $(PYTHON) benchmarks/projection.py
 
 durable: $(STAMP)
 	$(PYTHON) benchmarks/durable.py

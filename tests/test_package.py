@@ -114,7 +114,12 @@ def test_the_public_names_are_these() -> None:
 
 def test_every_module_has_what_it_exports() -> None:
     for found in pkgutil.walk_packages(expunge.__path__, "expunge."):
-        module = import_module(found.name)
+        try:
+            module = import_module(found.name)
+        except ModuleNotFoundError as missing:
+            # Triton comes with the GPU builds of torch alone.
+            assert missing.name == "triton", found.name
+            continue
         if found.ispkg and not hasattr(module, "__all__"):
             continue
         assert module.__all__, found.name

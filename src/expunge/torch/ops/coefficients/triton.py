@@ -8,8 +8,9 @@ back to the keys is a third launch over tiles, once for all prefixes.
 Masks are floats, 0 or 1: they multiply. A vector is two parts (x0, x1). Barriers, not arithmetic, are what an iteration
 waits for, so sums that are needed together are reduced together.
 
-Matrix units cut accumulators off rather than round them. A first, small launch therefore centres the keys, and takes
-their squared norms from a matrix product too, so that the same bias cancels between near-duplicates.
+Matrix units cut accumulators off rather than round them. A first, small launch therefore centres the keys and takes
+their squared norms by the same products as the other entries, so that the same bias cancels between near-duplicates;
+and products are taken 16 coordinates at a time and summed outside.
 """
 
 from __future__ import annotations
@@ -85,6 +86,29 @@ def _sums(x0: tl.tensor, x1: tl.tensor, y0: tl.tensor, y1: tl.tensor) -> tl.tens
 
 
 @jit
+def _rows(
+    keys: tl.tensor, place: tl.tensor, count: tl.tensor, width: tl.tensor, DIM: tl.constexpr, rest: tl.tensor
+) -> tl.tensor:
+    """Centred key rows (place, DIM), zero outside and beyond the `rest` of the coordinates."""
+    column = tl.arange(0, DIM)
+    inside = (place[:, None] < count) & (column[None, :] < rest)
+    return tl.load(keys + place[:, None] * width + column[None, :], mask=inside, other=0.0)
+
+
+@jit
+def _doubled(
+    keys: tl.tensor, i: tl.tensor, j: tl.tensor, count: tl.tensor, width: tl.tensor, DIM: tl.constexpr
+) -> tl.tensor:
+    """2⟨x_i, x_j⟩ of centred keys. The factor stands here because it keeps the sums out of the matrix units."""
+    total = tl.zeros([i.shape[0], j.shape[0]], tl.float32)
+    for left in range(0, DIM, 16):
+        a = _rows(keys + left, i, count, width, 16, width - left)
+        b = _rows(keys + left, j, count, width, 16, width - left)
+        total += 2.0 * tl.dot(a, tl.trans(b), input_precision="tf32x3")
+    return total
+
+
+@jit
 def _prepare(
     keys: tl.tensor,
     centred: tl.tensor,
@@ -110,24 +134,17 @@ def _prepare(
     inside = (place[:, None] < length) & (column[None, :] < width)
     rows = tl.load(base + place[:, None].to(tl.int64) * stride_t + column[None, :], mask=inside, other=0.0)
     rows = tl.where(inside, rows.to(tl.float32) - centre[None, :], 0.0)
-    inner = tl.dot(rows, tl.trans(rows), input_precision="tf32x3")
-    diagonal = tl.sum(tl.where(first[:, None] == first[None, :], inner, 0.0), 1)
-    row = problem.to(tl.int64) * length + place
-    tl.store(centred + row[:, None] * width + column[None, :], rows, mask=inside)
-    tl.store(norms + row, diagonal, mask=place < length)
-
-
-@jit
-def _rows(keys: tl.tensor, place: tl.tensor, count: tl.tensor, width: tl.tensor, DIM: tl.constexpr) -> tl.tensor:
-    """Centred key rows (place, DIM), zero outside."""
-    column = tl.arange(0, DIM)
-    inside = (place[:, None] < count) & (column[None, :] < width)
-    return tl.load(keys + place[:, None] * width + column[None, :], mask=inside, other=0.0)
+    head = problem.to(tl.int64) * length
+    tl.store(centred + (head + place)[:, None] * width + column[None, :], rows, mask=inside)
+    tl.debug_barrier()
+    doubled = _doubled(centred + head * width, place, place, length, width, DIM)
+    diagonal = 0.5 * tl.sum(tl.where(place[:, None] == place[None, :], doubled, 0.0), 1)
+    tl.store(norms + head + place, diagonal, mask=place < length)
 
 
 @jit
 def _kernel_block(
-    inner: tl.tensor,
+    doubled: tl.tensor,
     norms_i: tl.tensor,
     norms_j: tl.tensor,
     i: tl.tensor,
@@ -135,8 +152,8 @@ def _kernel_block(
     count: tl.tensor,
     inverse: tl.tensor,
 ) -> tl.tensor:
-    """κ from inner products and norms: 1 on the diagonal, 0 beyond the prefix."""
-    exponent = 2.0 * inner - norms_i[:, None] - norms_j[None, :]
+    """κ from doubled inner products and norms: 1 on the diagonal, 0 beyond the prefix."""
+    exponent = doubled - norms_i[:, None] - norms_j[None, :]
     value = tl.exp(tl.minimum(exponent, 0.0) * inverse)
     value = tl.where(i[:, None] == j[None, :], 1.0, value)
     return tl.where((i[:, None] < count) & (j[None, :] < count), value, 0.0)
@@ -154,16 +171,12 @@ def _held(
     DIM: tl.constexpr,
 ) -> tl.tensor:
     """The three blocks of a prefix's Gram matrix."""
-    x0, x1 = _rows(keys, i0, count, width, DIM), _rows(keys, i1, count, width, DIM)
     n0 = tl.load(norms + i0, mask=i0 < count, other=0.0)
     n1 = tl.load(norms + i1, mask=i1 < count, other=0.0)
     inverse = 1.0 / (sigma * sigma)
-    inner00 = tl.dot(x0, tl.trans(x0), input_precision="tf32x3")
-    k00 = _kernel_block(inner00, n0, n0, i0, i0, count, inverse)
-    inner01 = tl.dot(x0, tl.trans(x1), input_precision="tf32x3")
-    k01 = _kernel_block(inner01, n0, n1, i0, i1, count, inverse)
-    inner11 = tl.dot(x1, tl.trans(x1), input_precision="tf32x3")
-    k11 = _kernel_block(inner11, n1, n1, i1, i1, count, inverse)
+    k00 = _kernel_block(_doubled(keys, i0, i0, count, width, DIM), n0, n0, i0, i0, count, inverse)
+    k01 = _kernel_block(_doubled(keys, i0, i1, count, width, DIM), n0, n1, i0, i1, count, inverse)
+    k11 = _kernel_block(_doubled(keys, i1, i1, count, width, DIM), n1, n1, i1, i1, count, inverse)
     return k00, k01, k11
 
 
@@ -543,7 +556,7 @@ def _pull(
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     which = tl.arange(0, PREFIXES)
     slots = (problem.to(tl.int64) * prefixes + which) * length
-    xi = _rows(base, row, longest, width, DIM)
+    xi = _rows(base, row, longest, width, DIM, width)
     norms_i = tl.load(norm + row, mask=row < longest, other=0.0)
     inside = (which[:, None] < prefixes) & (row[None, :] < longest)
     ui = tl.load(adjoints + slots[:, None] + row[None, :], mask=inside, other=0.0)
@@ -552,15 +565,15 @@ def _pull(
     moved = tl.zeros([BLOCK, DIM], tl.float32)
     for left in range(0, longest, BLOCK):
         column = left + tl.arange(0, BLOCK)
-        xj = _rows(base, column, longest, width, DIM)
+        xj = _rows(base, column, longest, width, DIM, width)
         norms_j = tl.load(norm + column, mask=column < longest, other=0.0)
         inside = (which[:, None] < prefixes) & (column[None, :] < longest)
         uj = tl.load(adjoints + slots[:, None] + column[None, :], mask=inside, other=0.0)
         aj = tl.load(alpha + slots[:, None] + column[None, :], mask=inside, other=0.0)
         outer = tl.dot(tl.trans(ui), aj, input_precision="tf32x3")
         outer = tl.dot(tl.trans(ai), uj, outer, input_precision="tf32x3")
-        inner = tl.dot(xi, tl.trans(xj), input_precision="tf32x3")
-        weight = _kernel_block(inner, norms_i, norms_j, row, column, longest, inverse) * outer
+        doubled = 2.0 * tl.dot(xi, tl.trans(xj), input_precision="tf32x3")
+        weight = _kernel_block(doubled, norms_i, norms_j, row, column, longest, inverse) * outer
         total += tl.sum(weight, 1)
         moved = tl.dot(weight, xj, moved, input_precision="tf32x3")
     difference = total[:, None] * xi - moved

@@ -1,0 +1,150 @@
+"""Audit bridge: from a trained layer to memories that can be certified and deleted from (paper, §3 and App. B).
+
+Training solves a ridged problem in fp32 and proves nothing. `freeze` takes the keys that a trained layer computes for a
+context, as they are, and solves the paper's problem on them in fp64, one `Memory` a head. From there on everything that
+holds for a memory holds for the layer's gate: its states are checked, zero coefficients can be proved, and a record (the
+tokens of one subject) is deleted from every head, or from none, with one receipt a head. `applied` then lets the model
+read through the edited coefficients, to measure what it says.
+
+What a deletion covers is the gate of this layer over this prefix: a deleted token gets no weight from any query after
+the prefix. It does not cover what other tokens of the prefix took up from it before, nor the weights of the model; a
+model with several layers has several gates, and each is frozen and edited by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from expunge.check import StateCheck
+from expunge.errors import InputError
+from expunge.memory import Memory
+from expunge.proof import Proof
+from expunge.receipt import Receipt
+from expunge.torch.attention import SupportVectorAttention
+
+__all__ = ["FrozenLayer", "freeze"]
+
+
+@dataclass
+class FrozenLayer:
+    """The gates of one layer over one prefix: a memory for each head, whose ids are the tokens' places."""
+
+    attention: SupportVectorAttention
+    count: int
+    memories: tuple[Memory, ...]
+    trained: Tensor
+
+    @property
+    def coefficients(self) -> Tensor:
+        """Coefficients now, (heads, count) float64: zero for deleted tokens."""
+        rows = torch.zeros(len(self.memories), self.count, dtype=torch.float64)
+        for row, memory in zip(rows, self.memories, strict=True):
+            row[[int(name) for name in memory.ids]] = torch.from_numpy(memory.coefficients.copy())
+        return rows
+
+    @property
+    def drift(self) -> float:
+        """Largest difference between training's coefficients and these: the ridge, and fp32."""
+        return float((self.coefficients - self.trained.double().cpu()).abs().max())
+
+    def check(self) -> StateCheck:
+        """Errors of the worst head, recomputed from its keys."""
+        return max((memory.check() for memory in self.memories), key=lambda check: check.worst)
+
+    def prove(self) -> tuple[Proof, ...]:
+        """Proof of every head's partition. Needs the extra ``proof``."""
+        return tuple(memory.prove() for memory in self.memories)
+
+    def delete(self, tokens: Sequence[int] | None = None, *, subject: str | None = None) -> tuple[Receipt, ...]:
+        """Delete tokens by their places, or a subject's, from every head; one receipt a head.
+
+        If one head refuses, DeletionRefused is raised and no head has changed.
+        """
+        ids = None if tokens is None else [str(token) for token in tokens]
+        # Each head is edited beside the current one, and all replace theirs at once.
+        fresh = tuple(memory.refit() for memory in self.memories)
+        receipts = tuple(memory.delete(ids, subject=subject) for memory in fresh)
+        self.memories = fresh
+        return receipts
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Let the layer read through these coefficients wherever a chunk starts at or after the prefix.
+
+        Keys between the prefix and the query's chunk are not gated: no memory covers them.
+        """
+        layer, before = self.attention, self.attention.edited
+        layer.edited = self._gates
+        try:
+            yield
+        finally:
+            layer.edited = before
+
+    def _gates(self, keys: Tensor) -> Tensor:
+        layer, length = self.attention, keys.shape[2]
+        starts = layer.boundaries(length)
+        gates = layer.gates(keys).clone()
+        later = [place for place, start in enumerate(starts) if start >= self.count]
+        if not later:
+            raise InputError(
+                f"no chunk of this input starts at or after the frozen prefix of {self.count} tokens; give it at least "
+                f"{self.count + 1} tokens"
+            )
+        alpha = self.coefficients.to(keys.device)
+        padded = torch.zeros(1, alpha.shape[0], len(starts), length, dtype=alpha.dtype, device=keys.device)
+        padded[..., : self.count] = alpha[:, None, :]
+        edited = layer.rescaled(padded).to(gates.dtype)
+        # A deleted token stays closed whatever floor or window would leave open.
+        alive = torch.zeros(alpha.shape[0], self.count, dtype=torch.bool, device=keys.device)
+        for row, memory in zip(alive, self.memories, strict=True):
+            row[[int(name) for name in memory.ids]] = True
+        for place in later:
+            gates[:, :, place, : self.count] = torch.where(alive, edited[0, :, place, : self.count], 0.0)
+            gates[:, :, place, self.count :] = 1.0
+        return gates
+
+
+@torch.no_grad()
+def freeze(
+    attention: SupportVectorAttention,
+    x: Tensor,
+    *,
+    count: int | None = None,
+    subjects: Sequence[str | None] | None = None,
+) -> FrozenLayer:
+    """Freeze the keys of a trained layer over the first `count` tokens of x (1, T, d_model), and solve them in fp64.
+
+    `count` must be a gated boundary, the last one of x if not given. `subjects` names each token's record.
+    """
+    if x.ndim != 3 or x.shape[0] != 1:
+        raise InputError(f"freeze takes one context (1, T, d_model), not {tuple(x.shape)}")
+    starts = attention.boundaries(x.shape[1])
+    if count is None and starts:
+        count = starts[-1]
+    if count not in starts:
+        raise InputError(f"count must be a gated boundary of this context, one of {starts}, not {count}")
+    if subjects is not None and len(subjects) != count:
+        raise InputError(f"subjects must name each of the {count} tokens, not {len(subjects)}")
+    _, keys, values = attention.project(x)
+    gate = attention.gate
+    seen = torch.nn.functional.normalize(keys, dim=-1) if gate.normalize else keys
+    trained = gate.prefixes(keys, starts)[0, :, starts.index(count), :count]
+    like = torch.zeros((), dtype=torch.float64)
+    caps, sigmas = gate.cap(like).expand(attention.heads).tolist(), gate.sigma(like).expand(attention.heads).tolist()
+    memories = tuple(
+        Memory.fit(
+            seen[0, head, :count].double().cpu().numpy(),
+            values[0, head, :count].double().cpu().numpy(),
+            sigma=sigmas[head],
+            cap=caps[head],
+            ids=[str(place) for place in range(count)],
+            subjects=subjects,
+        )
+        for head in range(attention.heads)
+    )
+    return FrozenLayer(attention, count, memories, trained)

@@ -1,0 +1,193 @@
+"""One real, small use of the base install and of each extra, for an environment that has nothing else.
+
+    python tools/extras.py proof
+
+``tools/release.py`` runs each use twice: with the extra, where it must end well, and without, where it must raise
+MissingExtra and name the extra. Exit codes are 0 (used), 3 (missing, with the message on standard output), else 1.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+import expunge
+from expunge import Memory, MissingExtra, StoreError
+
+KEYS = np.random.default_rng(0).standard_normal((40, 3))
+
+
+def base() -> None:
+    """Fit, delete, and compare with a fit that never saw the entry; then the same in a file, signed and verified."""
+    memory = Memory.fit(KEYS, KEYS[:, 0], sigma=2.0, nu=0.4)
+    memory.delete("7")
+    never = Memory.fit(np.delete(KEYS, 7, axis=0), np.delete(KEYS[:, 0], 7), sigma=2.0, cap=memory.cap)
+    if np.abs(memory.coefficients - never.coefficients).max() > 1e-9:
+        raise SystemExit("a deletion is not a fit of the rest")
+    with expunge.open("sqlite:///used.db") as store:
+        store.create("ward", KEYS, KEYS[:, 0], sigma=2.0, nu=0.4).delete("7")
+        store.verify()
+
+
+def audit(backend: Literal["local", "ray"] = "local") -> None:
+    """Audit keys of one's own, and recompute the numbers from the archive."""
+    from expunge.audit.engine import run_experiment
+    from expunge.audit.own import own_plan
+    from expunge.verify.archive import verify_archive
+
+    plan = own_plan(KEYS, source="keys", quick=True)
+    run_experiment("deletion", Path("audit"), plan, backend=backend)
+    verify_archive(Path("audit/deletion"))
+
+
+def cluster() -> None:
+    """The same audit on a cluster of one machine."""
+    audit("ray")
+
+
+def clinical() -> None:
+    """Read a stay of the PhysioNet challenge."""
+    from expunge.samples.cohorts import physionet2019
+
+    columns = "HR|O2Sat|Temp|SBP|MAP|DBP|Resp|ICULOS"
+    rows = [f"{70 + hour % 9}|97|36.8|120|90|80|16|{hour}" for hour in range(1, 61)]
+    Path("p000001.psv").write_text("\n".join([columns, *rows, ""]))
+    physionet2019(".")
+
+
+def embeddings() -> None:
+    """Embed two sentences with the model that is in the wheel."""
+    from expunge.integrations.embedding import minilm
+
+    minilm()(["green tea", "black coffee"])
+
+
+def langgraph() -> None:
+    """Put and get through LangGraph's interface."""
+    from expunge.integrations.langgraph import ExpungeStore
+
+    with expunge.open("sqlite:///used.db") as ledger:
+        store = ExpungeStore(ledger)
+        store.put(("notes", "ann"), "tea", {"text": "green"})
+        store.get(("notes", "ann"), "tea")
+
+
+def mcp() -> None:
+    """Make the server."""
+    from expunge.integrations.mcp import make_server
+
+    with expunge.open("sqlite:///used.db") as store:
+        make_server(store)
+
+
+def parquet() -> None:
+    """Read a table."""
+    from expunge.tables import read_keys
+
+    path = Path("keys.parquet")
+    if find_spec("polars"):
+        import polars
+
+        polars.DataFrame({"k0": [0.0, 1.0], "k1": [1.0, 0.0]}).write_parquet(path)
+    else:
+        path.touch()
+    read_keys(path)
+
+
+def plots() -> None:
+    """Draw a figure."""
+    from expunge.audit.selection_figure import draw_comparison
+
+    one = {"mean": 0.5, "low": 0.4, "high": 0.6}
+    draw_comparison({"table": {"arms": {"cover": one, "uniform": one}}}, {"table": "a table"}, Path("figure.png"))
+
+
+def postgres() -> None:
+    """Ask a server that is not there: the driver says so, and not that it is missing."""
+    try:
+        expunge.open("postgresql://127.0.0.1:1/nothing").close()
+    except StoreError:
+        return
+    raise SystemExit("a server answered at port 1")
+
+
+def proof() -> None:
+    """Prove a partition in ball arithmetic, and verify the proof."""
+    from expunge.verify.proof import verify_proof
+
+    memory = Memory.fit(KEYS, KEYS[:, 0], sigma=2.0, nu=0.4)
+    verify_proof(memory.prove(), memory.keys, cap=memory.cap, sigma=memory.sigma)
+
+
+def references() -> None:
+    """Solve with the solvers that we are judged by."""
+    from expunge.solver.reference import solve_reference
+
+    for backend in ("clarabel", "piqp"):
+        solve_reference(KEYS, cap=0.1, sigma=2.0, backend=backend)
+
+
+def service() -> None:
+    """Put the service together over a store."""
+    from expunge.service import require
+
+    require()
+    from expunge.service import app
+
+    if not app.__all__:
+        raise SystemExit("the service has no application")
+
+
+def torch() -> None:
+    """Weigh keys with the trainable gate, and send a gradient through it."""
+    from expunge.torch import SupportVectorGate
+
+    import torch as pytorch
+
+    keys = pytorch.tensor(KEYS, dtype=pytorch.float32, requires_grad=True)
+    SupportVectorGate(cap=0.25, sigma=2.0)(keys).square().sum().backward()
+
+
+USES: dict[str, Callable[[], None]] = {
+    use.__name__: use
+    for use in (
+        base,
+        audit,
+        clinical,
+        cluster,
+        embeddings,
+        langgraph,
+        mcp,
+        parquet,
+        plots,
+        postgres,
+        proof,
+        references,
+        service,
+        torch,
+    )
+}
+
+
+def main() -> None:
+    """Use one, in a folder that goes away."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            USES[sys.argv[1]]()
+        except MissingExtra as missing:
+            print(missing)
+            raise SystemExit(3) from None
+        finally:
+            os.chdir("/")
+
+
+if __name__ == "__main__":
+    main()
