@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -57,7 +58,9 @@ def clinical() -> None:
     from expunge.samples.cohorts import physionet2019
 
     columns = "HR|O2Sat|Temp|SBP|MAP|DBP|Resp|ICULOS"
-    rows = [f"{70 + hour % 9}|97|36.8|120|90|80|16|{hour}" for hour in range(1, 61)]
+    rows = [
+        "|".join(str(value + hour % 5) for value in (70, 93, 36, 120, 90, 80, 16)) + f"|{hour}" for hour in range(1, 61)
+    ]
     Path("p000001.psv").write_text("\n".join([columns, *rows, ""]))
     physionet2019(".")
 
@@ -139,18 +142,17 @@ def service() -> None:
     from expunge.service import require
 
     require()
-    from expunge.service import app
+    from expunge.service.app import create_app
+    from expunge.service.settings import Settings
 
-    if not app.__all__:
-        raise SystemExit("the service has no application")
+    create_app(Settings("sqlite:///used.db")).openapi()
 
 
 def torch() -> None:
     """Weigh keys with the trainable gate, and send a gradient through it."""
     from expunge.torch import SupportVectorGate
 
-    import torch as pytorch
-
+    pytorch = import_module("torch")
     keys = pytorch.tensor(KEYS, dtype=pytorch.float32, requires_grad=True)
     SupportVectorGate(cap=0.25, sigma=2.0)(keys).square().sum().backward()
 

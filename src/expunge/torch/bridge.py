@@ -2,7 +2,7 @@
 
 Training solves a ridged problem in fp32 and proves nothing. `freeze` takes the keys that a trained layer computes for a
 context, as they are, and solves the paper's problem on them in fp64, one `Memory` a head. From there on everything that
-holds for a memory holds for the layer's gate: its states are checked, zero coefficients can be proved, and a record (the
+holds for a memory holds for the gate: its states are checked, zero coefficients can be proved, and a record (the
 tokens of one subject) is deleted from every head, or from none, with one receipt a head. `applied` then lets the model
 read through the edited coefficients, to measure what it says.
 

@@ -232,6 +232,8 @@ class _Problem:
             wrong = below | above | entering
             count = wrong.sum(-1, keepdim=True).to(alpha.dtype)
             level = ((slack.abs() * weight).amax(-1, keepdim=True) <= tolerance) | settled
+            # Rounding lets the mass drift while keys are nearly dependent; it is restored and solved again.
+            level = level & ((moved.sum(-1, keepdim=True) - 1.0).abs() <= tolerance)
             fixed = done | (stalled > PATIENCE)
             alpha, offset = torch.where(fixed, alpha, moved), torch.where(fixed, offset, rho)
             done |= (count == 0) & level & (stalled <= PATIENCE)
@@ -246,7 +248,7 @@ class _Problem:
                 break
             new_upper = (upper & ~entering) | above
             new_inside = (inside & ~(below | above)) | entering
-            changed = (count > 0) & ~done & ~given_up
+            changed = ~done & ~given_up
             upper = torch.where(changed, new_upper, upper)
             inside = self._opened(alpha, moved_product, torch.where(changed, new_inside, inside))
             upper = upper & ~inside
@@ -335,6 +337,7 @@ def _conjugate(
         x, product = x + step * direction, product + step * image
         level = (applied * weight).sum(-1, keepdim=True) / size
         residual = residual - step * (applied - level) * weight
+        residual = residual - residual.sum(-1, keepdim=True) / size * weight
         new = residual.square().sum(-1, keepdim=True)
         direction = torch.where(running, residual + new / squared * direction, direction)
         squared = torch.where(running, new, squared)

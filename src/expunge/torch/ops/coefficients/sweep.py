@@ -35,8 +35,8 @@ from expunge.torch.ops.coefficients.reference import (
 )
 from expunge.torch.ops.coefficients.triton import (
     _add2,
-    _add5,
-    _add_most,
+    _add2_most,
+    _add6,
     _clipped,
     _doubled,
     _kernel_block,
@@ -172,13 +172,14 @@ def _sweep(
 @jit
 def _advance(x: tl.tensor, d: tl.tensor, r: tl.tensor, s: tl.tensor, size: tl.tensor) -> tl.tensor:
     """One step of conjugate gradients: (step length, new residual, new direction, its squared norm)."""
-    bent, flat, deep, mixed, now = tl.reduce((x * d, d * s, d * d * s, r * d, r * r), 0, _add5)
+    bent, flat, deep, mixed, now, slip = tl.reduce((x * d, d * s, d * d * s, r * d, r * r, r), 0, _add6)
     # Without curvature there is nothing more to gain: rounding has eaten the ridge.
     along = tl.where(bent > 0.0, now / bent, 0.0)
     level = flat / size
     after = now - 2.0 * along * mixed + along * along * (deep - level * flat)
     after = tl.where(bent > 0.0, tl.maximum(after, 0.0), 0.0)
-    r = r - along * (d - level) * s
+    # The residual's mean should be zero; rounding makes it something else.
+    r = r - (along * (d - level) + slip / size) * s
     return along, r, r + after / now * x, after
 
 
@@ -380,7 +381,7 @@ def _step(
                 below, above = tl.where(a < 0.0, s, 0.0), tl.where(a > cap, s, 0.0)
                 enter = tl.where(g < -tolerance, live - s - e, 0.0) + tl.where(g > tolerance, e, 0.0)
                 wrong = below + above + enter
-                number, worst = tl.reduce((wrong, tl.abs(g) * s), 0, _add_most)
+                number, mass, worst = tl.reduce((wrong, a, tl.abs(g) * s), 0, _add2_most)
                 # Keys that are not numbers end the search, and the coefficients say so.
                 odd = tl.where(rho == rho, 0.0, rho)
                 fewest = tl.load(state + FEWEST)
@@ -391,7 +392,8 @@ def _step(
                 tl.store(state + TIGHT, tl.where((number == 0.0) | worse, tight * 0.1, tight))
                 tl.store(state + TURN, turn + 1.0)
                 tl.store(state + PHASE, 1.0 * COEFFICIENTS)
-                if ((number == 0.0) & ((worst <= tolerance) | (settled > 0.0))) | (odd != odd):
+                even = ((worst <= tolerance) | (settled > 0.0)) & (tl.abs(mass - 1.0) <= tolerance)
+                if ((number == 0.0) & even) | (odd != odd):
                     tl.store(state + RUNNING, 0.0)
                     tl.store(alpha + wide, _clipped(a, live, cap) + odd, mask=i < count)
                     tl.store(out_margins + wide, s.to(tl.int8), mask=i < count)
@@ -417,7 +419,7 @@ def _step(
                     e = e * (1.0 - s)
                     f = e * cap + s * a
                     mass, size = tl.reduce((f, s), 0, _add2)
-                    a = f + tl.where(number > 0.0, (1.0 - mass) / size, 0.0) * s
+                    a = f + (1.0 - mass) / size * s
                     tl.store(alphas + place, a, mask=i < count)
                     tl.store(requests + place, a, mask=i < count)
                     tl.store(margins + place, s.to(tl.int8), mask=i < count)

@@ -1,0 +1,152 @@
+"""The attention layer: what a query sees, what it cannot see, and every option against its meaning."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from expunge.errors import InputError
+from expunge.torch import SupportVectorAttention, SupportVectorGate
+
+
+def layer(**options: object) -> SupportVectorAttention:
+    torch.manual_seed(0)
+    settings: dict[str, object] = {"chunk": 16, "cap": 0.25, "sigma": 1.5, **options}
+    return SupportVectorAttention(16, 2, **settings).double()  # type: ignore[arg-type]
+
+
+def context(length: int = 50) -> Tensor:
+    return torch.randn(2, length, 16, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+def by_hand(one: SupportVectorAttention, x: Tensor, gate_of: object = None) -> Tensor:
+    """Chunk by chunk from the definition: solve the prefix alone, multiply, renormalize."""
+    q, k, v = one.project(x)
+    out = torch.zeros_like(q)
+    for i in range(x.shape[1]):
+        start = i // one.chunk * one.chunk
+        weights = torch.exp((q[:, :, i : i + 1] * k[:, :, : i + 1]).sum(-1) / math.sqrt(8))
+        if start >= 6:
+            alpha = SupportVectorGate(cap=0.25, sigma=1.5)(k[:, :, :start])
+            if callable(gate_of):
+                alpha = gate_of(alpha, start)
+            weights = torch.cat([weights[..., :start] * alpha, weights[..., start:]], dim=-1)
+        weights = weights / weights.sum(-1, keepdim=True)
+        out[:, :, i] = (weights[..., None] * v[:, :, : i + 1]).sum(2)
+    return torch.as_tensor(one.out(out.transpose(1, 2).flatten(2)))
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({}, None),
+        ({"gain": "cap"}, lambda alpha, start: alpha / 0.25),
+        ({"gain": "count"}, lambda alpha, start: alpha * start),
+        ({"floor": 0.2}, lambda alpha, start: 0.2 + 0.8 * alpha),
+        (
+            {"window": 5},
+            lambda alpha, start: torch.cat([alpha[..., : start - 5], torch.ones_like(alpha[..., :5])], dim=-1),
+        ),
+    ],
+)
+def test_it_is_the_definition(options: dict[str, object], rule: object) -> None:
+    one, x = layer(**options), context()
+    torch.testing.assert_close(one(x), by_hand(one, x, rule), rtol=1e-8, atol=1e-9)
+
+
+def test_the_rbf_readout_weighs_by_the_kernel() -> None:
+    one, x = layer(readout="rbf"), context(20)
+    q, k, v = one.project(x)
+    kernel = torch.exp(-(q[:, :, 18, None] - k[:, :, :19]).square().sum(-1) / 1.5**2)
+    alpha = torch.cat([SupportVectorGate(cap=0.25, sigma=1.5)(k[:, :, :16]), torch.ones_like(kernel[..., 16:])], -1)
+    weights = kernel * alpha / (kernel * alpha).sum(-1, keepdim=True)
+    wanted = one.out((weights[..., None] * v[:, :, :19]).sum(2).flatten(1))
+    torch.testing.assert_close(one(x)[:, 18], wanted, rtol=1e-8, atol=1e-9)
+
+
+def test_the_future_is_not_seen() -> None:
+    one, x = layer(), context()
+    changed = x.clone()
+    changed[:, 37:] += 1.0
+    torch.testing.assert_close(one(x)[:, :37], one(changed)[:, :37], rtol=0, atol=1e-10)
+    assert (one(x)[:, 37:] - one(changed)[:, 37:]).abs().max() > 1e-3
+
+
+def test_short_prefixes_are_not_gated() -> None:
+    """⌈1/C⌉ + 2 = 12 keys at C = 0.1: the first boundary at 8 is open, the next at 16 is gated."""
+    one = layer(cap=0.1, chunk=8)
+    assert one.boundaries(32) == [16, 24]
+    plain = layer(cap=0.1, chunk=64)
+    torch.testing.assert_close(one(context(32))[:, :16], plain(context(32))[:, :16])
+    by_head = layer(cap=[0.1, 0.5], chunk=8)
+    gates = by_head.gates(by_head.project(context(32))[1])
+    assert (gates[:, 0, 0] == 1.0).all()
+    assert (gates[:, 1, 0, :8] < 1.0).all()
+
+
+def test_learned_caps_warm_up_by_their_value() -> None:
+    one = layer(cap=0.1, chunk=8, learn_cap=True)
+    gates = one.gates(one.project(context(32))[1])
+    assert (gates[:, :, 0] == 1.0).all()
+    assert (gates[:, :, 1, :16] < 1.0).all()
+
+
+def test_both_paths_and_the_papers_solver_agree_on_fresh_keys() -> None:
+    x = context()
+    batched, exact, paper = layer(ridge=1e-6)(x), layer(path="maintained")(x), layer(solver="paper")(x)
+    torch.testing.assert_close(batched, exact, rtol=0, atol=1e-5)
+    torch.testing.assert_close(paper, exact, rtol=0, atol=2e-2)
+
+
+def test_every_parameter_learns() -> None:
+    one = layer(learn_sigma=True, learn_cap=True, readout="rbf", gain="cap", cap=0.1)
+    one(context()).square().sum().backward()
+    for name, parameter in one.named_parameters():
+        assert parameter.grad is not None, name
+        assert torch.isfinite(parameter.grad).all(), name
+        assert parameter.grad.abs().max() > 0.0, name
+
+
+def test_without_the_gates_gradient_keys_still_learn_from_the_readout() -> None:
+    x = context().requires_grad_()
+    with_gate, without = layer(), layer(gate_gradient=False)
+    torch.testing.assert_close(with_gate(x), without(x))
+    (full,) = torch.autograd.grad(with_gate(x).square().sum(), x)
+    (part,) = torch.autograd.grad(without(x).square().sum(), x)
+    assert (full - part).abs().max() > 1e-4
+
+
+def test_active_keys_are_counted() -> None:
+    one, x = layer(), context()
+    alpha = one.coefficients(x)
+    assert alpha.shape == (2, 2, 3, 50)
+    assert torch.equal(one.active(x), (alpha > 1e-3).sum(-1))
+    assert (one.active(x) <= torch.tensor([16, 32, 48])).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_other_precisions_stay_close(dtype: torch.dtype) -> None:
+    x = context()
+    low = layer().to(dtype)(x.to(dtype))
+    assert low.dtype == dtype
+    torch.testing.assert_close(low.double(), layer()(x), rtol=0, atol=1e-4 if dtype == torch.float32 else 5e-2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"chunk": 0}, "chunk must be positive"),
+        ({"window": -1}, "window not negative"),
+        ({"readout": "linear"}, "readout must be"),
+        ({"gain": "double"}, "gain must be"),
+        ({"floor": 1.5}, "floor must lie"),
+    ],
+)
+def test_unusable_options_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        layer(**options)
+    with pytest.raises(InputError, match="multiple of heads"):
+        SupportVectorAttention(15, 2)

@@ -1,0 +1,70 @@
+"""The layers to compare with, each against its recurrence."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from expunge.errors import InputError
+from expunge.torch.baselines import DeltaNetAttention, LinearAttention, SoftmaxAttention
+
+
+def context(length: int = 37) -> torch.Tensor:
+    return torch.randn(2, length, 16, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("window", [None, 7])
+def test_fused_and_unfused_softmax_agree(window: int | None) -> None:
+    torch.manual_seed(0)
+    one = SoftmaxAttention(16, 2, window=window).double()
+    plain = one(context())
+    one.fused = True
+    torch.testing.assert_close(one(context()), plain)
+
+
+def test_a_window_hides_what_is_before_it() -> None:
+    torch.manual_seed(0)
+    one, x = SoftmaxAttention(16, 2, window=5).double(), context()
+    changed = x.clone()
+    changed[:, :10] += 1.0
+    torch.testing.assert_close(one(changed)[:, 14:], one(x)[:, 14:])
+    assert not torch.allclose(one(changed)[:, 13], one(x)[:, 13])
+
+
+def test_linear_attention_is_its_recurrence() -> None:
+    torch.manual_seed(0)
+    one, x = LinearAttention(16, 2, chunk=8).double(), context()
+    q, k, v = one.split(x)
+    q, k = torch.nn.functional.elu(q) + 1.0, torch.nn.functional.elu(k) + 1.0
+    state, total = torch.zeros(2, 2, 8, 8, dtype=x.dtype), torch.zeros(2, 2, 8, dtype=x.dtype)
+    out = []
+    for i in range(x.shape[1]):
+        state = state + k[:, :, i, :, None] * v[:, :, i, None, :]
+        total = total + k[:, :, i]
+        above = (q[:, :, i, None, :] @ state)[:, :, 0]
+        out.append(above / (q[:, :, i] * total).sum(-1, keepdim=True))
+    torch.testing.assert_close(one(x), one.merge(torch.stack(out, dim=2)))
+
+
+def test_deltanet_is_its_recurrence() -> None:
+    torch.manual_seed(0)
+    one, x = DeltaNetAttention(16, 2, chunk=8).double(), context()
+    q, k, v = one.split(x)
+    q, k = torch.nn.functional.normalize(q, dim=-1), torch.nn.functional.normalize(k, dim=-1)
+    beta = torch.sigmoid(one.beta(x)).transpose(1, 2)
+    state = torch.zeros(2, 2, 8, 8, dtype=x.dtype)
+    out = []
+    for i in range(x.shape[1]):
+        key = k[:, :, i, :, None]
+        known = (state * key).sum(2)
+        state = state + key * (beta[:, :, i, None] * (v[:, :, i] - known))[:, :, None, :]
+        out.append((q[:, :, i, None, :] @ state)[:, :, 0])
+    # The chunk's triangular solve is done in single precision.
+    torch.testing.assert_close(one(x), one.merge(torch.stack(out, dim=2)), rtol=1e-4, atol=1e-5)
+
+
+def test_unusable_settings_are_refused() -> None:
+    with pytest.raises(InputError, match="at least one key"):
+        SoftmaxAttention(16, 2, window=0)
+    with pytest.raises(InputError, match="multiple of heads"):
+        LinearAttention(15, 2)

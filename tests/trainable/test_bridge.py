@@ -1,0 +1,79 @@
+"""From a trained layer to certified memories, a deletion, and what the layer says afterwards."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from expunge.errors import DeletionRefused, InputError
+from expunge.torch import SupportVectorAttention
+from expunge.torch.bridge import FrozenLayer, freeze
+
+SUBJECTS = [f"record-{place // 4}" for place in range(32)]
+
+
+def frozen(**options: object) -> tuple[SupportVectorAttention, Tensor, FrozenLayer]:
+    torch.manual_seed(0)
+    settings: dict[str, object] = {"chunk": 16, "cap": 0.2, "sigma": 1.0, **options}
+    layer = SupportVectorAttention(16, 2, **settings)  # type: ignore[arg-type]
+    x = 0.8 * torch.randn(1, 40, 16)
+    return layer, x, freeze(layer, x, subjects=SUBJECTS)
+
+
+def test_the_frozen_layer_is_certified_and_close_to_training() -> None:
+    layer, x, gates = frozen()
+    assert gates.count == 32
+    assert gates.check().passed
+    assert gates.check().worst < 1e-12
+    assert [proof.outcome for proof in gates.prove()] == ["proved", "proved"]
+    assert 0.0 < gates.drift < 1e-2
+    with torch.no_grad(), gates.applied():
+        edited = layer(x)
+    assert torch.equal(edited[:, :32], layer(x)[:, :32])
+    torch.testing.assert_close(edited[:, 32:], layer(x)[:, 32:], rtol=0, atol=1e-2)
+
+
+@pytest.mark.parametrize("options", [{}, {"floor": 0.3}, {"window": 32}, {"gain": "cap", "readout": "rbf"}])
+def test_a_deleted_record_has_no_say(options: dict[str, object]) -> None:
+    layer, x, gates = frozen(**options)
+    with torch.no_grad():
+        with gates.applied():
+            before = layer(x)
+        receipts = gates.delete(subject="record-2")
+        with gates.applied():
+            after = layer(x)
+            # Its tokens may now say anything: queries after the prefix do not change.
+            changed = layer(torch.cat([x[:, :8], 5.0 * torch.randn(1, 4, 16), x[:, 12:]], dim=1))
+    assert [len(receipt.applied) for receipt in receipts] == [4, 4]
+    assert all(receipt.check.passed for receipt in receipts)
+    assert {receipt.outcome for receipt in receipts} <= {"decrement", "certified_zero"}
+    assert (before - after)[:, 32:].abs().max() > 1e-6
+    torch.testing.assert_close(changed[:, 32:], after[:, 32:], rtol=0, atol=1e-6)
+    assert (gates.coefficients[:, 8:12] == 0.0).all()
+    for memory in gates.memories:
+        assert abs(memory.coefficients.sum() - 1.0) < 1e-12
+        assert abs(memory.coefficients - memory.refit().coefficients).max() < 1e-12
+
+
+def test_a_refusal_changes_no_head() -> None:
+    _, _, gates = frozen(cap=0.05)
+    digests = [memory.digest for memory in gates.memories]
+    with pytest.raises(DeletionRefused):
+        gates.delete(list(range(20)))
+    with pytest.raises(InputError, match="no entry"):
+        gates.delete([99])
+    assert [memory.digest for memory in gates.memories] == digests
+
+
+def test_unusable_contexts_are_refused() -> None:
+    layer, x, gates = frozen()
+    with pytest.raises(InputError, match="one context"):
+        freeze(layer, x.expand(2, -1, -1))
+    with pytest.raises(InputError, match="gated boundary"):
+        freeze(layer, x, count=20)
+    with pytest.raises(InputError, match="each of the 32 tokens"):
+        freeze(layer, x, subjects=["a"])
+    with pytest.raises(InputError, match="at least 33 tokens"), gates.applied():
+        layer(x[:, :20])
+    assert layer.edited is None

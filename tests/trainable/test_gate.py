@@ -1,0 +1,193 @@
+"""The gate as a layer: its values, its gradients, where they stop being gradients, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from expunge import Memory
+from expunge.errors import InputError
+from expunge.torch import SupportVectorGate
+
+
+def keys_for(seed: int, count: int = 14, width: int = 3, scale: float = 1.0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return (scale * torch.randn(count, width, generator=generator, dtype=torch.float64)).requires_grad_()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_maintained_path_has_the_memorys_coefficients(seed: int) -> None:
+    keys = keys_for(seed)
+    alpha, offset = SupportVectorGate(cap=0.3, sigma=2.0, path="maintained")(keys, return_offset=True)
+    memory = Memory.fit(keys.detach().numpy(), np.zeros(14), sigma=2.0, cap=0.3)
+    np.testing.assert_array_equal(alpha.detach().numpy(), memory.coefficients)
+    assert offset.item() == memory.offset
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("cap", [0.1, 0.3])
+def test_gradients_of_coefficients_and_offset(seed: int, cap: float) -> None:
+    gate = SupportVectorGate(cap=cap, sigma=2.0, path="maintained")
+    assert torch.autograd.gradcheck(lambda keys: gate(keys, return_offset=True), (keys_for(seed),), fast_mode=False)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_gradients_of_scores_and_readout(seed: int) -> None:
+    gate = SupportVectorGate(cap=0.3, sigma=2.0, path="maintained")
+    keys, points, values = keys_for(seed), keys_for(seed + 10, count=5), keys_for(seed + 20, width=2)
+    assert torch.autograd.gradcheck(gate.score, (points, keys))
+    assert torch.autograd.gradcheck(gate.read, (points, keys, values))
+
+
+def test_scores_and_readout_are_the_memorys() -> None:
+    gate = SupportVectorGate(cap=0.3, sigma=2.0, path="maintained")
+    keys, points, values = keys_for(0), keys_for(1, count=5), keys_for(2, width=2)
+    memory = Memory.fit(keys.detach().numpy(), values.detach().numpy(), sigma=2.0, cap=0.3)
+    asked = points.detach().numpy()
+    np.testing.assert_allclose(gate.score(points, keys).detach().numpy(), memory.score(asked), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(gate.read(points, keys, values).detach().numpy(), memory.read(asked), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("path", ["maintained", "batched"])
+def test_gradients_of_learned_width_and_cap(path: str) -> None:
+    """Central differences of a weighted sum in log σ and log C, with keys at the cap among the active ones."""
+    gate = SupportVectorGate(cap=0.12, sigma=1.5, path=path, learn_sigma=True, learn_cap=True).double()  # type: ignore[arg-type]
+    keys = keys_for(5).detach()
+    weights = torch.linspace(-1.0, 1.0, 14, dtype=torch.float64)
+
+    def value() -> Tensor:
+        alpha, offset = gate(keys, return_offset=True)
+        return torch.as_tensor((alpha * weights).sum() + 0.7 * offset)
+
+    assert (gate(keys) >= gate.cap(keys)).any()
+    assert (gate(keys) == 0.0).any()
+    parameters = list(gate.parameters())
+    assert len(parameters) == 2
+    for parameter, slope in zip(parameters, torch.autograd.grad(value(), parameters), strict=True):
+        values = []
+        for change in (1e-6, -2e-6):
+            parameter.data.add_(change)
+            values.append(value().item())
+        parameter.data.add_(1e-6)
+        assert slope.item() == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-5, abs=1e-7)
+
+
+def test_the_gradient_belongs_to_one_side_of_a_partition_change() -> None:
+    """A key crosses from reserve to margin: coefficients are continuous, and each side has its own derivative."""
+    gate = SupportVectorGate(cap=0.6, sigma=5.0, path="maintained")
+
+    def keys_at(height: float) -> Tensor:
+        # The third key of the paper's example leaves the reserve as it rises.
+        return torch.tensor([[-1.0, 0.0], [1.0, 0.0], [0.0, height]], dtype=torch.float64, requires_grad=True)
+
+    low, high = 0.5, 3.0
+    assert gate(keys_at(low))[2] == 0.0
+    assert gate(keys_at(high))[2] > 0.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if gate(keys_at(middle))[2] == 0.0 else (low, middle)
+    edge, step = 0.5 * (low + high), 1e-4
+    slopes = []
+    for height, side in ((edge - step, -1.0), (edge + step, 1.0)):
+        keys = keys_at(height)
+        (slope,) = torch.autograd.grad(gate(keys)[2], keys)
+        one_sided = (gate(keys_at(height + side * 1e-6))[2] - gate(keys)[2]).item() / (side * 1e-6)
+        assert slope[2, 1].item() == pytest.approx(one_sided, rel=1e-4, abs=1e-9)
+        slopes.append(slope[2, 1].item())
+    assert slopes[0] == 0.0
+    assert slopes[1] > 0.01
+    assert gate(keys_at(edge + 1e-9))[2].item() == pytest.approx(0.0, abs=1e-8)
+
+
+def test_identical_keys_move_together() -> None:
+    """The gradient at identical keys is that of the group: a direction that moves both alike is differentiable."""
+    gate = SupportVectorGate(cap=0.5, sigma=2.0, path="maintained")
+    base = keys_for(3, count=6).detach()
+    weights = torch.tensor([0.3, 0.3, -1.0, 0.2, 0.9, -0.4, 0.1], dtype=torch.float64)
+
+    def value(moved: Tensor) -> Tensor:
+        return torch.as_tensor((gate(torch.cat([moved[:1], moved])) * weights).sum())
+
+    assert gate(torch.cat([base[:1], base]))[0] > 0.0
+    assert torch.autograd.gradcheck(value, (base.requires_grad_(),))
+
+
+def test_an_empty_margin_moves_only_the_offset() -> None:
+    keys = keys_for(7, count=4)
+    alpha = SupportVectorGate(cap=0.25, sigma=2.0, path="maintained")(keys)
+    assert (alpha == 0.25).all()
+    (pulled,) = torch.autograd.grad(alpha.sum(), keys, retain_graph=True, allow_unused=True)
+    assert pulled is None or (pulled == 0.0).all()
+    gate = SupportVectorGate(cap=0.25, sigma=2.0, path="maintained")
+    assert torch.autograd.gradcheck(lambda moved: gate(moved, return_offset=True)[1], (keys,))
+
+
+@pytest.mark.parametrize("path", ["maintained", "batched"])
+def test_a_second_derivative_is_refused(path: str) -> None:
+    gate = SupportVectorGate(cap=0.3, sigma=2.0, path=path)  # type: ignore[arg-type]
+    keys = keys_for(0)
+    (slope,) = torch.autograd.grad(gate(keys).square().sum(), keys, create_graph=True)
+    with pytest.raises(InputError, match="no second derivative"):
+        torch.autograd.grad(slope.sum(), keys)
+
+
+def test_the_paths_agree_as_the_ridge_vanishes() -> None:
+    keys = torch.stack([keys_for(seed).detach() for seed in range(3)]).requires_grad_()
+    weights = torch.linspace(-1.0, 1.0, 14, dtype=torch.float64)
+    exact = SupportVectorGate(cap=0.2, sigma=1.5, path="maintained")(keys)
+    (wanted,) = torch.autograd.grad((exact * weights).sum(), keys)
+    errors = []
+    for ridge in (1e-3, 1e-5, 1e-7):
+        alpha = SupportVectorGate(cap=0.2, sigma=1.5, ridge=ridge)(keys)
+        (pulled,) = torch.autograd.grad((alpha * weights).sum(), keys)
+        errors.append(((alpha - exact).abs().max().item(), (pulled - wanted).abs().max().item()))
+    assert errors[0][0] < 5e-3
+    assert errors[2][0] < 1e-6
+    assert errors[2][1] < 1e-5
+    assert errors[2] < errors[1] < errors[0]
+
+
+def test_heads_have_their_own_cap_and_width() -> None:
+    keys = torch.stack([keys_for(0).detach(), keys_for(1).detach()])[None]
+    both = SupportVectorGate(cap=[0.1, 0.4], sigma=[1.0, 3.0], heads=2)(keys)
+    for head, (cap, sigma) in enumerate([(0.1, 1.0), (0.4, 3.0)]):
+        torch.testing.assert_close(both[0, head], SupportVectorGate(cap=cap, sigma=sigma)(keys[0, head]))
+
+
+def test_normalized_keys_forget_their_length() -> None:
+    keys = keys_for(0).detach()
+    gate = SupportVectorGate(cap=0.2, sigma=0.7, normalize=True)
+    torch.testing.assert_close(gate(keys), gate(keys * torch.linspace(0.5, 4.0, 14, dtype=torch.float64)[:, None]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"cap": 1.5}, "cap must lie"),
+        ({"cap": 0.0}, "cap must be positive"),
+        ({"sigma": float("nan")}, "sigma must be positive"),
+        ({"sigma": [1.0, 2.0]}, "sigma must be one number"),
+        ({"path": "quick"}, "path must be"),
+        ({"ridge": 0.0}, "ridge must be"),
+        ({"solver": "paper", "path": "maintained"}, "solver must be"),
+    ],
+)
+def test_unusable_settings_are_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        SupportVectorGate(**settings)  # type: ignore[arg-type]
+
+
+def test_unusable_keys_are_refused() -> None:
+    gate = SupportVectorGate(cap=0.25)
+    with pytest.raises(InputError, match="at least 4 keys"):
+        gate(torch.randn(3, 2))
+    with pytest.raises(InputError, match="floating point"):
+        gate(torch.ones(6, 2, dtype=torch.int64))
+    with pytest.raises(InputError, match="for 3 heads"):
+        SupportVectorGate(cap=0.25, heads=3)(torch.randn(2, 6, 2))
+    with pytest.raises(InputError, match="op must be"):
+        SupportVectorGate(cap=0.25, op="quick")(torch.randn(6, 2))
+    with pytest.raises(InputError, match="finite"):
+        SupportVectorGate(cap=0.25, path="maintained")(torch.full((6, 2), torch.nan))
