@@ -2,7 +2,7 @@
 
     expunge audit all --out out/audit && expunge audit report out/audit --out out/report
     python benchmarks/audit_results.py out/report/results.json     # copies it to benchmarks/results/audit.json
-    python benchmarks/audit_results.py --write                     # puts the table into README.md; a test compares the two
+    python benchmarks/audit_results.py --write                     # puts the table into README.md; a test compares both
 
 Without --write it prints the table.
 """

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import math
 import os
 import platform
@@ -117,7 +118,8 @@ def check_coefficients() -> list[dict[str, Any]]:
         caps, sigmas = torch.tensor([cap], device=DEVICE), torch.tensor([SIGMA], device=DEVICE, requires_grad=True)
         with poisoned():
             alpha, offset = prefix_coefficients(keys, counts, caps, sigmas, ridge=RIDGE, op="triton")
-            weights, lift = torch.randn_like(alpha), torch.randn_like(offset)
+            # Training reads only the coefficients: the offset's cotangent is then zero, and so are first requests.
+            weights, lift = torch.randn_like(alpha), torch.randn_like(offset) * (len(rows) % 2)
             pulled, pulled_sigma = torch.autograd.grad([alpha, offset], [keys, sigmas], [weights, lift])
         exact_keys = keys.detach().double().requires_grad_()
         exact_sigmas = sigmas.detach().double().requires_grad_()
@@ -265,7 +267,7 @@ def check_model() -> list[dict[str, Any]]:
         loss = model(text)
         loss.backward()
         gradient = torch.cat([one.grad.flatten() for one in model.parameters() if one.grad is not None])
-        found[op] = (float(loss), gradient)
+        found[op] = (float(loss.detach()), gradient)
     error = relative(found["triton"][1], found["reference"][1])
     difference = abs(found["triton"][0] - found["reference"][0])
     return [{"loss_difference": difference, "gradient_error": error, "passed": difference < 1e-5 and error < 1e-3}]
@@ -352,6 +354,15 @@ def time_ops() -> list[dict[str, Any]]:
     return rows
 
 
+def one_step(model: nn.Module, text: Tensor, mode: str) -> None:
+    """Forward, loss and backward."""
+    for parameter in model.parameters():
+        parameter.grad = None
+    with torch.autocast("cuda", torch.bfloat16, enabled=mode == "bf16"):
+        loss = model(text)
+    loss.backward()
+
+
 def time_steps() -> list[dict[str, Any]]:
     rows = []
     for mode in ("fp32", "tf32", "bf16"):
@@ -363,22 +374,57 @@ def time_steps() -> list[dict[str, Any]]:
                 torch.manual_seed(0)
                 model = ByteModel(attention).to(DEVICE)
 
-                def step(model: nn.Module = model, text: Tensor = text, mode: str = mode) -> None:
-                    for parameter in model.parameters():
-                        parameter.grad = None
-                    with torch.autocast("cuda", torch.bfloat16, enabled=mode == "bf16"):
-                        loss = model(text)
-                    loss.backward()
-
+                step = partial(one_step, model, text, mode)
                 row[f"{name} eager_ms"] = median_ms(step)
                 row[f"{name} graph_ms"] = median_ms(captured(step))
-            for timing in ("eager_ms", "graph_ms"):
-                row[f"gate / softmax {timing.removesuffix('_ms')}"] = row[f"gate {timing}"] / row[f"softmax {timing}"]
-                row[f"gate / fused {timing.removesuffix('_ms')}"] = (
-                    row[f"gate {timing}"] / row[f"fused softmax {timing}"]
-                )
+            for timing in ("eager", "graph"):
+                row[f"gate / softmax {timing}"] = row[f"gate {timing}_ms"] / row[f"softmax {timing}_ms"]
+                row[f"gate / fused {timing}"] = row[f"gate {timing}_ms"] / row[f"fused softmax {timing}_ms"]
             rows.append(row)
     torch.set_float32_matmul_precision("highest")
+    return rows
+
+
+def trained_model(weights: Path, attention: Callable[[int, int], nn.Module]) -> ByteModel:
+    """The byte model with the weights that a study saved."""
+    saved = torch.load(weights, map_location=DEVICE, weights_only=True)["weights"]
+    model = ByteModel(attention).to(DEVICE)
+    state = {"embed.weight": saved["token"], "place.weight": saved["position"]}
+    state |= {"last.weight": saved["final.gain"], "last.bias": saved["final.shift"]}
+    for layer in range(4):
+        for ours, theirs in (("first", "attention"), ("second", "mlp")):
+            state[f"blocks.{layer}.{ours}.weight"] = saved[f"{layer}.{theirs}.gain"]
+            state[f"blocks.{layer}.{ours}.bias"] = saved[f"{layer}.{theirs}.shift"]
+        for ours, theirs in (("attention.qkv", "attention.qkv"), ("attention.out", "attention.out")):
+            state[f"blocks.{layer}.{ours}.weight"] = saved[f"{layer}.{theirs}"].T
+        for ours, theirs in (("mlp.0", "mlp.up"), ("mlp.2", "mlp.down")):
+            state[f"blocks.{layer}.{ours}.weight"] = saved[f"{layer}.{theirs}"].T
+            state[f"blocks.{layer}.{ours}.bias"] = torch.zeros_like(saved[f"{layer}.{theirs}"][0])
+    model.load_state_dict(state)
+    return model
+
+
+def time_trained(weights: Path, corpus: Path) -> list[dict[str, Any]]:
+    """A step of a trained model on real text: its keys are harder to solve for than fresh ones."""
+    content = lzma.decompress(corpus.read_bytes())[-1_000_000:]
+    numbers = torch.frombuffer(bytearray(content), dtype=torch.uint8).to(DEVICE).long()
+    rows = []
+    for mode in ("fp32", "bf16"):
+        for batch in (16, 64):
+            begin = torch.randint(0, len(numbers) - 257, (batch, 1), device=DEVICE)
+            text = numbers[begin + torch.arange(257, device=DEVICE)]
+            row: dict[str, Any] = {"precision": mode, "batch": batch}
+            for name, attention in ATTENTION.items():
+                model = trained_model(weights, attention)
+                if name == "gate" and mode == "fp32":
+                    row["bits"] = float(model(text).detach()) / math.log(2.0)
+                step = partial(one_step, model, text, mode)
+                row[f"{name} eager_ms"] = median_ms(step)
+                row[f"{name} graph_ms"] = median_ms(captured(step))
+            for timing in ("eager", "graph"):
+                row[f"gate / softmax {timing}"] = row[f"gate {timing}_ms"] / row[f"softmax {timing}_ms"]
+                row[f"gate / fused {timing}"] = row[f"gate {timing}_ms"] / row[f"fused softmax {timing}_ms"]
+            rows.append(row)
     return rows
 
 
@@ -441,6 +487,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", choices=list(PARTS), help="run these parts")
     parser.add_argument("--out", type=Path, help="where to write the JSON; nothing is written with --only and no --out")
+    parser.add_argument("--weights", type=Path, help="a trained 3.22M hybrid of studies/, to time its step too")
+    parser.add_argument("--corpus", type=Path, help="xz-compressed text for that")
     parser.add_argument("--ahead", action="store_true", help="compile in parallel processes first")
     options = parser.parse_args()
     chosen = options.only or list(PARTS)
@@ -464,6 +512,11 @@ def main() -> int:
             if failed and not options.only:
                 print("a check failed: nothing is timed")
                 return 1
+    if options.weights is not None and options.corpus is not None:
+        record["trained"] = time_trained(options.weights, options.corpus)
+        print("== trained")
+        for row in record["trained"]:
+            print("; ".join(f"{key} {brief(value)}" for key, value in row.items()))
     target = options.out or (None if options.only else RESULTS / "gate.json")
     if target is not None:
         target.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

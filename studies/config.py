@@ -50,8 +50,8 @@ class Gate:
     beside a factor of 1 inside the current chunk. ``"relative"`` multiplies by α times the number of active keys, so
     that the mean factor of an active key is 1 at any context length. ``keys="unit"`` solves on keys scaled to norm
     ``radius``; ``"scaled"`` on keys scaled so that their spread around the mean of the first chunk is ``radius``, which
-    every prefix contains: the width then follows the keys. ``gradient`` scales the gradient that reaches the keys through
-    the solve: 1 the paper, 0 none.
+    every prefix contains: the width then follows the keys. ``gradient`` scales the gradient that reaches the keys
+    through the solve: 1 the paper, 0 none.
     """
 
     cap: float = 0.25

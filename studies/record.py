@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -35,12 +36,21 @@ def machine(device: str = "cpu") -> dict[str, Any]:
     }
 
 
+def _finite(value: Any) -> Any:
+    """The same data with null for what JSON cannot say: a slot that diverged has no number."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def write(folder: Path, name: str, content: dict[str, Any]) -> Path:
     """One small JSON file, written whole."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
     partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    partial.write_text(json.dumps(_finite(content), indent=1, allow_nan=False) + "\n", encoding="utf-8")
     partial.replace(path)
     return path
 

@@ -10,6 +10,7 @@ arm on one seed that ``compare`` does not use. Each run leaves ``<name>.json`` a
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -156,8 +157,8 @@ def tune(desk: Desk, plan: Run, *, arm: str, window: int | None = None) -> str:
     # Slots with one gate lie together, so that they are solved together.
     order = sorted(candidates, key=lambda label: repr(candidates[label].gate))
     slots = tuple(Slot(TUNING_SEED, candidates[label], window=window, label=label) for label in order)
-    _, content = desk.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))
-    best = min(zip(content["final_bits"], order, strict=True))[1]
+    desk.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))
+    best = chosen(plan.name, desk.out, arm)[0]
     print(f"  chosen for {arm}: {best}", flush=True)
     return best
 
@@ -165,7 +166,10 @@ def tune(desk: Desk, plan: Run, *, arm: str, window: int | None = None) -> str:
 def chosen(name: str, folder: Path, arm: str) -> tuple[str, int | None]:
     """The winner of an earlier tuning, and the window matched to it where it is a hybrid."""
     content = read(f"{name}-{arm}", folder)
-    place = min(range(len(content["final_bits"])), key=content["final_bits"].__getitem__)
+    ended = [math.inf if bits is None else bits for bits in content["final_bits"]]
+    if min(ended) == math.inf:
+        raise InputError(f"every candidate of {name}-{arm} diverged")
+    place = ended.index(min(ended))
     slot = content["run"]["slots"][place]
     counts = content.get("active_keys")
     matched = None

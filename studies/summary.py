@@ -7,6 +7,7 @@ the curves again. A study without results is left out, never filled in.
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,6 +55,10 @@ def _windows(content: Any) -> str:
     return str(widths[0]) if min(widths) == max(widths) else f"{min(widths)}–{max(widths)}"
 
 
+def _bits(number: float | None) -> str:
+    return "diverged" if number is None else f"{number:.{DIGITS}f}"
+
+
 def _interval(low: float, high: float) -> str:
     return f"[{low:+.{DIGITS}f}, {high:+.{DIGITS}f}]".replace("-", "−")
 
@@ -66,7 +71,7 @@ def compared(measure: str) -> list[str]:
         if not all(_exists(name) for name in names):
             continue
         hybrid, window = (read(name) for name in names)
-        if measure not in hybrid or measure not in window:
+        if any(None in content.get(measure, [None]) for content in (hybrid, window)):
             continue
         found = paired(hybrid[measure], window[measure])
         softmax = f"{comparison.name}-softmax"
@@ -107,13 +112,14 @@ def tuned() -> list[str]:
             + ("mean active keys of 448 |" if counts else "visible tokens |"),
             "|---|---|---|---|---|---|",
         ]
-        order = sorted(range(len(content["final_bits"])), key=content["final_bits"].__getitem__)
+        ended = [math.inf if bits is None else bits for bits in content["final_bits"]]
+        order = sorted(range(len(ended)), key=ended.__getitem__)
         for place in order:
             slot = content["run"]["slots"][place]
             last = f"{_mean(counts[place]):.0f}" if counts else str(slot["window"])
             lines.append(
                 f"| {slot['label']} | {slot['recipe']['rate']:g} | {slot['recipe']['warmup']} | "
-                f"{content['final_bits'][place]:.{DIGITS}f} | {content['best_bits'][place]:.{DIGITS}f} | {last} |"
+                f"{_bits(content['final_bits'][place])} | {_bits(content['best_bits'][place])} | {last} |"
             )
     return lines[1:]
 
@@ -153,20 +159,6 @@ def forget() -> list[str]:
     ]
 
 
-def control() -> list[str]:
-    """Recall with and without the gate where nothing is redundant."""
-    if not _exists("recall-control"):
-        return []
-    rows = read("recall-control")["rows"]
-    lines = ["| negative control, ten distinct pairs | paper | here, mean of seeds |", "|---|---|---|"]
-    for gated, paper in ((False, "0.970"), (True, "0.955")):
-        mine = [row for row in rows if row["gated"] == gated]
-        share = _mean([row["active"] for row in mine])
-        words = f"{_mean([row['recall'] for row in mine]):.3f} of {len(mine)} seeds, active share {share:.2f}"
-        lines.append(f"| recall@1 {'with' if gated else 'without'} the gate | {paper} | {words} |")
-    return lines
-
-
 def quiz() -> list[str]:
     """Answers right in the quiz, arm by arm."""
     if not _exists("recall-quiz"):
@@ -203,7 +195,6 @@ PARTS: dict[str, Callable[[], list[str]]] = {
     "tuning": tuned,
     "student": student,
     "forget": forget,
-    "control": control,
     "quiz": quiz,
     "pace": pace,
 }

@@ -80,7 +80,7 @@ class Tried:
 def build(out: Path, *, isolated: bool = True) -> tuple[Path, Path]:
     """The sdist, and the wheel made from it."""
     command = [sys.executable, "-m", "build", "--outdir", str(out), str(ROOT)]
-    run([*command, *([] if isolated else ["--no-isolation"])])
+    run([*command, *([] if isolated else ["--no-isolation"])], environment=dict(os.environ))
     (sdist,), (wheel,) = out.glob("expunge-*.tar.gz"), out.glob("expunge-*.whl")
     return sdist, wheel
 
@@ -105,9 +105,17 @@ def wheel_problems(wheel: Path) -> list[str]:
     )
 
 
-def run(command: list[str], folder: Path | None = None) -> str:
+def bare() -> dict[str, str]:
+    """The environment without what would lead Python to packages of somebody else's."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+
+def run(command: list[str], folder: Path | None = None, environment: dict[str, str] | None = None) -> str:
     """Run to the end; what it printed, or its last words as an error."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
+    surroundings = environment or bare()
+    done = subprocess.run(  # noqa: S603 — our own commands
+        command, cwd=folder, env=surroundings, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise RuntimeError(f"{' '.join(command[-2:])}: {(done.stderr or done.stdout).strip()[-500:]}")
     return done.stdout.strip()
@@ -151,7 +159,9 @@ def try_base(folder: Path, wheel: Path) -> tuple[Tried, float]:
 def try_extra(base: Path, folder: Path, wheel: Path, extra: str, constraint: Path | None) -> Tried:
     """One extra: named while it is missing, and of use once it is there."""
     command = [str(USES), extra]
-    before = subprocess.run([python(base), *command], capture_output=True, text=True, check=False)  # noqa: S603
+    before = subprocess.run(  # noqa: S603 — our own command
+        [python(base), *command], env=bare(), capture_output=True, text=True, check=False
+    )
     named = before.returncode == 3 and f"expunge[{extra}]" in before.stdout
     problem = "" if named else f"not named: {(before.stdout + before.stderr).strip()[-300:]}"
     # Links, not copies: pip replaces files and never writes into them.

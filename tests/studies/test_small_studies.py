@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from studies import forget, recall, student
+from studies import forget, student
 from studies.recall import KEY_BYTES, NOISE_BYTES, PARTNER_BYTES, QUIZ, QUIZ_NOISE, QUIZ_PAIRS, quiz_rows
 
 
@@ -20,13 +20,6 @@ def test_the_teacher_has_no_error_against_itself() -> None:
     context, questions = torch.randn(14, 5, dtype=torch.float64), torch.randn(8, 5, dtype=torch.float64)
     assert torch.equal(teacher.read(context, questions), teacher.read(context, questions))
     assert teacher.read(context, questions).shape == (8, 3)
-
-
-def test_control_recalls_with_and_without_the_gate() -> None:
-    for gated in (False, True):
-        found = recall.control(0, gated=gated, steps=60, evaluations=50)
-        assert found["recall"] > 0.8
-        assert found["active"] == 1.0 or gated
 
 
 def test_the_quiz_can_be_answered_from_its_pairs() -> None:

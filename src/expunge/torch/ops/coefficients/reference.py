@@ -39,7 +39,7 @@ ROUNDS, BLOCKS, BLOCK_STEPS = 12, {torch.float32: 3, torch.float64: 12}, 32
 POWERS, SAFETY = 5, 1.2
 
 # A round's linear solve is first this loose; it tightens when the number of wrong keys stops falling.
-LOOSE = 0.1
+LOOSE = 0.03
 
 # Rounds without progress after which exchanges count as cycling.
 PATIENCE = 2
@@ -96,8 +96,9 @@ def solve(gram: Tensor, counts: Sequence[int], cap: Tensor, ridge: float) -> Sol
         if bool(done.all()):
             break
         anchor = problem.accelerate(anchor, steps=BLOCK_STEPS * block)
-        inside = (anchor > 0.0) & (anchor < bound)
-        moved, moved_offset, moved_margin, finished = problem.exchange(anchor, inside, live.bool() & (anchor >= bound))
+        upper = live.bool() & (anchor >= bound)
+        inside = problem.opened(anchor @ gram, (anchor > 0.0) & ~upper, upper)
+        moved, moved_offset, moved_margin, finished = problem.exchange(anchor, inside, upper)
         kept, kept_offset = torch.where(finished, moved, anchor), problem.offset(anchor, inside)
         kept_offset = torch.where(finished, moved_offset, kept_offset)
         alpha, offset = torch.where(done, alpha, kept), torch.where(done, offset, kept_offset)
@@ -195,11 +196,9 @@ class _Problem:
         self.place = torch.arange(gram.shape[1], device=gram.device)
 
     def offset(self, alpha: Tensor, inside: Tensor) -> Tensor:
-        """ρ that makes the mean slack of the margin zero; of the keys at the cap where there is no margin."""
+        """ρ that makes the mean slack of the margin zero."""
         gradient = 2.0 * alpha @ self.gram + self.ridge * alpha - 1.0
-        empty = ~inside.any(-1, keepdim=True)
-        over = torch.where(empty, alpha > 0.0, inside).to(alpha.dtype)
-        return -(gradient * over).sum(-1, keepdim=True) / over.sum(-1, keepdim=True).clamp(min=1.0)
+        return -(gradient * inside).sum(-1, keepdim=True) / inside.sum(-1, keepdim=True)
 
     def exchange(self, alpha: Tensor, inside: Tensor, upper: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Active-set rounds from a partition: (α, ρ, margin, converged), the last three (P, b, 1) or (P, b, T)."""
@@ -210,7 +209,6 @@ class _Problem:
         stalled = torch.zeros_like(fewest)
         loose = torch.full_like(fewest, LOOSE)
         offset = torch.zeros_like(fewest)
-        inside = self._opened(alpha, alpha @ gram, inside)
         product = alpha @ gram
         for _ in range(ROUNDS):
             weight = inside.to(alpha.dtype)
@@ -250,19 +248,19 @@ class _Problem:
             new_inside = (inside & ~(below | above)) | entering
             changed = ~done & ~given_up
             upper = torch.where(changed, new_upper, upper)
-            inside = self._opened(alpha, moved_product, torch.where(changed, new_inside, inside))
-            upper = upper & ~inside
+            inside = self.opened(moved_product, torch.where(changed, new_inside, inside), upper)
             settled = torch.where(upper, bound, torch.where(inside, alpha, 0.0))
             missing = (1.0 - settled.sum(-1, keepdim=True)) / inside.sum(-1, keepdim=True)
             alpha = torch.where(changed, settled + missing * inside.to(alpha.dtype), alpha)
             product = alpha @ gram
         return alpha, offset, inside, done
 
-    def _opened(self, alpha: Tensor, product: Tensor, inside: Tensor) -> Tensor:
-        """A margin is never empty: the key that most wants weight is freed."""
+    def opened(self, product: Tensor, inside: Tensor, upper: Tensor) -> Tensor:
+        """A margin is never empty: the reserve key that most wants weight is freed, and its slack sets the offset."""
         empty = ~inside.any(-1, keepdim=True)
-        neediest = torch.where(self.live.bool(), product, torch.inf).argmin(-1, keepdim=True)
-        return torch.where(empty, self.place == neediest, inside)
+        reserve = self.live.bool() & ~upper
+        neediest = torch.where(reserve, product, torch.inf).argmin(-1, keepdim=True)
+        return torch.where(empty, (self.place == neediest) & reserve, inside)
 
     def accelerate(self, alpha: Tensor, *, steps: int, curvature: Tensor | None = None) -> Tensor:
         """Accelerated projected gradients from a feasible α, dropping the momentum where it points uphill.

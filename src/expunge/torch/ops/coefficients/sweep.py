@@ -145,28 +145,27 @@ def _sweep(
     BLOCK: tl.constexpr,
     DEEP: tl.constexpr,
 ) -> None:
-    """2Kx for the requests of one head, for a block of rows."""
+    """2Kx for the requests of one head, for a block of rows; zeros where a request is zero."""
     problem = tl.program_id(1).to(tl.int64)
-    listed = tl.load(numbers + problem)
-    if listed > 0:
-        which = tl.arange(0, PREFIXES)
-        slots = problem * prefixes + which
-        running = tl.load(states + slots * FIELDS + RUNNING, mask=which < prefixes, other=0.0)
-        sizes = tl.load(counts + which, mask=which < prefixes, other=0)
-        sizes = tl.where(running > 0.0, sizes, 0)
-        row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        if tl.program_id(0) * BLOCK < tl.max(sizes, 0):
-            gram = grams + problem * extent * extent
-            total = tl.zeros([PREFIXES, BLOCK], tl.float32)
-            for left in range(0, listed, DEEP):
-                entry = left + tl.arange(0, DEEP)
-                key = tl.load(places + problem * extent + entry, mask=entry < listed, other=1 << 30)
-                wanted = key[None, :] < sizes[:, None]
-                x = tl.load(requests + slots[:, None] * extent + key[None, :], mask=wanted, other=0.0)
-                inside = (key[:, None] < extent) & (row[None, :] < extent)
-                k = tl.load(gram + key[:, None].to(tl.int64) * extent + row[None, :], mask=inside, other=0.0)
-                total += 2.0 * tl.dot(x, k, input_precision="tf32x3")
-            tl.store(answers + slots[:, None] * extent + row[None, :], total, mask=row[None, :] < sizes[:, None])
+    which = tl.arange(0, PREFIXES)
+    slots = problem * prefixes + which
+    running = tl.load(states + slots * FIELDS + RUNNING, mask=which < prefixes, other=0.0)
+    sizes = tl.load(counts + which, mask=which < prefixes, other=0)
+    sizes = tl.where(running > 0.0, sizes, 0)
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if tl.program_id(0) * BLOCK < tl.max(sizes, 0):
+        listed = tl.load(numbers + problem)
+        gram = grams + problem * extent * extent
+        total = tl.zeros([PREFIXES, BLOCK], tl.float32)
+        for left in range(0, listed, DEEP):
+            entry = left + tl.arange(0, DEEP)
+            key = tl.load(places + problem * extent + entry, mask=entry < listed, other=1 << 30)
+            wanted = key[None, :] < sizes[:, None]
+            x = tl.load(requests + slots[:, None] * extent + key[None, :], mask=wanted, other=0.0)
+            inside = (key[:, None] < extent) & (row[None, :] < extent)
+            k = tl.load(gram + key[:, None].to(tl.int64) * extent + row[None, :], mask=inside, other=0.0)
+            total += 2.0 * tl.dot(x, k, input_precision="tf32x3")
+        tl.store(answers + slots[:, None] * extent + row[None, :], total, mask=row[None, :] < sizes[:, None])
 
 
 @jit
@@ -337,14 +336,13 @@ def _step(
             goal, settled = tl.load(state + GOAL), tl.load(state + SETTLED)
             tight, turn = tl.load(state + TIGHT), tl.load(state + TURN)
             taken, attempt = tl.load(state + TAKEN), tl.load(state + ATTEMPT)
-            # A margin is never empty: the key that most wants weight is freed.
+            # A margin is never empty: the reserve key that most wants weight is freed.
             if tl.sum(s, 0) == 0.0:
-                least = tl.min(tl.where(live > 0.0, y, float("inf")), 0)
-                first = tl.min(tl.where((y == least) & (live > 0.0), i, SIZE), 0)
+                rest = live - e
+                least = tl.min(tl.where(rest > 0.0, y, float("inf")), 0)
+                first = tl.min(tl.where((y == least) & (rest > 0.0), i, SIZE), 0)
                 s = (i == first).to(tl.float32)
-                e = e * (1.0 - s)
                 tl.store(margins + place, s.to(tl.int8), mask=i < count)
-                tl.store(uppers + place, e.to(tl.int8), mask=i < count)
             g = y + ridge * a - 1.0
             slope, size = tl.reduce((g * s, s), 0, _add2)
             if within:
@@ -413,10 +411,10 @@ def _step(
                 else:
                     e = e * (1.0 - wrong) + above
                     s = s * (1.0 - wrong) + enter
-                    least = tl.min(tl.where(live > 0.0, y, float("inf")), 0)
-                    first = tl.min(tl.where((y == least) & (live > 0.0), i, SIZE), 0)
+                    rest = live - e
+                    least = tl.min(tl.where(rest > 0.0, y, float("inf")), 0)
+                    first = tl.min(tl.where((y == least) & (rest > 0.0), i, SIZE), 0)
                     s = tl.where(tl.sum(s, 0) == 0.0, (i == first).to(tl.float32), s)
-                    e = e * (1.0 - s)
                     f = e * cap + s * a
                     mass, size = tl.reduce((f, s), 0, _add2)
                     a = f + (1.0 - mass) / size * s

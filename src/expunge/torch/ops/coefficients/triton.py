@@ -1,7 +1,7 @@
 """Fused coefficients: one program holds one problem, from its keys to its coefficients; `reference` has the method.
 
-Every prefix of every head is one program of one launch. Up to RESIDENT keys the Gram matrix never leaves the chip:
-it is formed by matrix units from the keys and stays in registers, as the blocks K₀₀, K₀₁, K₁₁ of a symmetric matrix
+Every prefix of every head is one program; a small batch is one launch. Up to RESIDENT keys the Gram matrix stays on
+the chip: it is formed by matrix units and kept in registers, as the blocks K₀₀, K₀₁, K₁₁ of a symmetric matrix
 whose parts have sizes that are powers of two. Longer prefixes go to `sweep`. The adjoint has the same shape; the pull
 back to the keys is a third launch over tiles, once for all prefixes.
 
@@ -15,7 +15,7 @@ and products are taken 16 coordinates at a time and summed outside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -218,10 +218,10 @@ def _along(
 
 @jit
 def _neediest(
-    y0: tl.tensor, y1: tl.tensor, live0: tl.tensor, live1: tl.tensor, i0: tl.tensor, i1: tl.tensor
+    y0: tl.tensor, y1: tl.tensor, rest0: tl.tensor, rest1: tl.tensor, i0: tl.tensor, i1: tl.tensor
 ) -> tl.tensor:
-    """Place of the live key with the smallest (Kα): the one that most wants weight."""
-    w0, w1 = tl.where(live0 > 0.0, y0, float("inf")), tl.where(live1 > 0.0, y1, float("inf"))
+    """Place of the reserve key with the smallest (Kα): the one that most wants weight."""
+    w0, w1 = tl.where(rest0 > 0.0, y0, float("inf")), tl.where(rest1 > 0.0, y1, float("inf"))
     least = tl.minimum(tl.min(w0, 0), tl.min(w1, 0))
     first0, first1 = tl.where(w0 == least, i0, 1 << 30), tl.where(w1 == least, i1, 1 << 30)
     return tl.minimum(tl.min(first0, 0), tl.min(first1, 0))
@@ -275,6 +275,7 @@ def _solve(
     groups: tl.tensor,
     problems: tl.tensor,
     prefixes: tl.tensor,
+    last: tl.tensor,
     length: tl.tensor,
     width: tl.tensor,
     ridge: tl.tensor,
@@ -293,7 +294,7 @@ def _solve(
 ) -> None:
     program = tl.program_id(0)
     # The longest prefixes start first, so that short ones fill the gaps at the end.
-    prefix = prefixes - 1 - program // problems
+    prefix = last - program // problems
     problem = program % problems
     slot = problem.to(tl.int64) * prefixes + prefix
     count = tl.load(counts + prefix)
@@ -369,9 +370,8 @@ def _solve(
             e0, e1 = tl.where(a0 >= cap, live0, 0.0), tl.where(a1 >= cap, live1, 0.0)
             y0, y1 = _times(a0, a1, k00, k01, k11)
             if _sum(s0, s1) == 0.0:
-                first = _neediest(y0, y1, live0, live1, i0, i1)
+                first = _neediest(y0, y1, live0 - e0, live1 - e1, i0, i1)
                 s0, s1 = (i0 == first).to(tl.float32), (i1 == first).to(tl.float32)
-                e0, e1 = e0 * (1.0 - s0), e1 * (1.0 - s1)
             # What exchanges start from is the result if they fail.
             g0, g1 = 2.0 * y0 + ridge * a0 - 1.0, 2.0 * y1 + ridge * a1 - 1.0
             slope, size = _sums(g0 * s0, g1 * s1, s0, s1)
@@ -435,9 +435,8 @@ def _solve(
                 f0, f1 = e0 * cap + s0 * a0, e1 * cap + s1 * a1
                 mass, size = _sums(f0, f1, s0, s1)
                 if size == 0.0:
-                    first = _neediest(y0, y1, live0, live1, i0, i1)
+                    first = _neediest(y0, y1, live0 - e0, live1 - e1, i0, i1)
                     s0, s1 = (i0 == first).to(tl.float32), (i1 == first).to(tl.float32)
-                    e0, e1 = e0 * (1.0 - s0), e1 * (1.0 - s1)
                     f0, f1 = e0 * cap + s0 * a0, e1 * cap + s1 * a1
                     mass, size = _sums(f0, f1, s0, s1)
                 missing = (1.0 - mass) / size
@@ -472,6 +471,7 @@ def _adjoint(
     groups: tl.tensor,
     problems: tl.tensor,
     prefixes: tl.tensor,
+    last: tl.tensor,
     length: tl.tensor,
     width: tl.tensor,
     ridge: tl.tensor,
@@ -482,7 +482,7 @@ def _adjoint(
     WITH_CAP: tl.constexpr,
 ) -> None:
     program = tl.program_id(0)
-    prefix = prefixes - 1 - program // problems
+    prefix = last - program // problems
     problem = program % problems
     slot = problem.to(tl.int64) * prefixes + prefix
     count = tl.load(counts + prefix)
@@ -616,20 +616,38 @@ def prepared(keys: Tensor) -> tuple[Tensor, Tensor]:
     return centred, norms
 
 
-def _held_arguments(keys: Tensor, counts: tuple[int, ...], cap: Tensor) -> tuple[list[int], dict[str, int]]:
-    """What solve and adjoint share: the trailing arguments and the constants."""
+@lru_cache(maxsize=64)
+def _classes(counts: tuple[int, ...], problems: int, device: torch.device) -> list[tuple[int, int]]:
+    """Ranges of prefixes that share a launch: all of them, until there are more than twice as many as multiprocessors.
+
+    From there on short prefixes get launches of their own, in which several fit on one multiprocessor.
+    """
+    everything = [(0, len(counts))]
+    if device.type != "cuda" or list(counts) != sorted(counts):
+        return everything
+    if problems * len(counts) <= 2 * torch.cuda.get_device_properties(device).multi_processor_count:
+        return everything
+    edges = [0, *(sum(count <= limit for count in counts) for limit in (64, 128)), len(counts)]
+    return [(low, high) for low, high in zip(edges[:-1], edges[1:], strict=True) if low < high][::-1]
+
+
+def _launches(
+    keys: Tensor, counts: tuple[int, ...], cap: Tensor
+) -> Iterator[tuple[tuple[int], list[int], dict[str, int]]]:
+    """Grid, trailing arguments and constants of each launch of the solve or its adjoint."""
     batch, heads, length, width = keys.shape
-    longest = max(counts)
-    first = max(16, triton.next_power_of_2(longest) // 2)
-    second = max(16, triton.next_power_of_2(longest - first))
-    trailing = [cap.numel(), batch * heads, len(counts), length, width]
-    constants = {
-        "A": first,
-        "B": second,
-        "DIM": max(16, triton.next_power_of_2(width)),
-        "num_warps": 8 if first > 64 else 4,
-    }
-    return trailing, constants
+    problems = batch * heads
+    for low, high in _classes(counts, problems, keys.device):
+        longest = max(counts[low:high])
+        first = max(16, triton.next_power_of_2(longest) // 2)
+        constants = {
+            "A": first,
+            "B": max(16, triton.next_power_of_2(longest - first)),
+            "DIM": max(16, triton.next_power_of_2(width)),
+            "num_warps": 8 if first > 64 else 4,
+        }
+        trailing = [cap.numel(), problems, len(counts), high - 1, length, width]
+        yield (problems * (high - low),), trailing, constants
 
 
 def solve(
@@ -652,33 +670,33 @@ def solve(
         return sweep.solve(keys, centred, norms, lengths, cap, sigma, ridge, report)
     if report is None:
         report = torch.empty(*shape, 2, dtype=torch.int32, device=keys.device)
-    trailing, constants = _held_arguments(keys, lengths, cap)
     alpha = torch.empty(*shape, length, device=keys.device)
     margin = torch.empty(*shape, length, dtype=torch.int8, device=keys.device)
     offset = torch.empty(shape, device=keys.device)
-    _solve[(batch * heads * len(lengths),)](
-        centred,
-        norms,
-        counts_on(lengths, keys.device),
-        cap,
-        sigma,
-        alpha,
-        offset,
-        margin,
-        report,
-        *trailing,
-        ridge,
-        TOLERANCE[torch.float32],
-        **constants,
-        ROUNDS=ROUNDS,
-        STEPS=BLOCK_STEPS,
-        BLOCKS=BLOCKS[torch.float32],
-        PATIENCE=PATIENCE,
-        POWERS=POWERS,
-        SAFETY=SAFETY,
-        LOOSE=LOOSE,
-        FLOOR=FLOOR,
-    )
+    for grid, trailing, constants in _launches(keys, lengths, cap):
+        _solve[grid](
+            centred,
+            norms,
+            counts_on(lengths, keys.device),
+            cap,
+            sigma,
+            alpha,
+            offset,
+            margin,
+            report,
+            *trailing,
+            ridge,
+            TOLERANCE[torch.float32],
+            **constants,
+            ROUNDS=ROUNDS,
+            STEPS=BLOCK_STEPS,
+            BLOCKS=BLOCKS[torch.float32],
+            PATIENCE=PATIENCE,
+            POWERS=POWERS,
+            SAFETY=SAFETY,
+            LOOSE=LOOSE,
+            FLOOR=FLOOR,
+        )
     return alpha, offset, margin
 
 
@@ -710,25 +728,25 @@ def pull(
         work = sweep.Work(keys, centred, norms, lengths, sigma)
         sweep.adjoint(work, cap, ridge, alpha, margin, alpha_bar, offset_bar, adjoints, cap_bar)
     else:
-        trailing, constants = _held_arguments(keys, lengths, cap)
-        _adjoint[(batch * heads * len(lengths),)](
-            centred,
-            norms,
-            counts_on(lengths, keys.device),
-            cap,
-            sigma,
-            alpha,
-            margin,
-            alpha_bar,
-            offset_bar,
-            adjoints,
-            cap_bar,
-            *trailing,
-            ridge,
-            ADJOINT_TOLERANCE[torch.float32],
-            **constants,
-            WITH_CAP=with_cap,
-        )
+        for grid, trailing, constants in _launches(keys, lengths, cap):
+            _adjoint[grid](
+                centred,
+                norms,
+                counts_on(lengths, keys.device),
+                cap,
+                sigma,
+                alpha,
+                margin,
+                alpha_bar,
+                offset_bar,
+                adjoints,
+                cap_bar,
+                *trailing,
+                ridge,
+                ADJOINT_TOLERANCE[torch.float32],
+                **constants,
+                WITH_CAP=with_cap,
+            )
     keys_bar = torch.empty(batch, heads, length, width, dtype=keys.dtype, device=keys.device)
     tiles = triton.cdiv(length, 32)
     spreads = torch.empty(batch * heads, tiles, device=keys.device)
