@@ -112,7 +112,7 @@ COEFFICIENT_CASES = [
 
 def check_coefficients() -> list[dict[str, Any]]:
     """Residual, coefficients and gradient of the fused solve beside fp64 and beside the paper's procedure."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for kind, shape, counts, cap, dtype in COEFFICIENT_CASES:
         keys = sample_keys(kind, *shape).to(dtype).requires_grad_()
         caps, sigmas = torch.tensor([cap], device=DEVICE), torch.tensor([SIGMA], device=DEVICE, requires_grad=True)

@@ -1,6 +1,6 @@
 """Train an attention layer, freeze its gate over a context, certify it, and delete a record from it.
 
-A context holds eight records, four noisy tokens each: a name and one of eight colours. After it come questions: a name,
+A context holds eight records, three noisy tokens each: a name and one of eight colours. Questions follow: a name,
 without the colour. The layer learns to answer; what it learns is in its weights, and the records are in the context.
 """
 
@@ -14,10 +14,9 @@ from expunge import Memory
 from expunge.torch import SupportVectorAttention
 from expunge.torch.bridge import freeze
 
-RECORDS, COPIES, NAME, COLOURS, WIDTH = 8, 4, 16, 8, 32
-COUNT = RECORDS * COPIES
+RECORDS, COPIES, NAME, COLOURS = 8, 3, 16, 8
+COUNT, WIDTH = RECORDS * COPIES, NAME + COLOURS
 torch.manual_seed(0)
-torch.set_num_threads(1)
 
 
 def contexts(number: int) -> tuple[Tensor, Tensor]:
@@ -26,20 +25,19 @@ def contexts(number: int) -> tuple[Tensor, Tensor]:
     answers = torch.randint(COLOURS, (number, RECORDS))
     told = torch.cat([names, nn.functional.one_hot(answers, COLOURS)], dim=-1).repeat_interleave(COPIES, dim=1)
     asked = torch.cat([names, torch.zeros(number, RECORDS, COLOURS)], dim=-1)
-    tokens = torch.cat([told + 0.1 * torch.randn_like(told), asked], dim=1)
-    return nn.functional.pad(tokens, (0, WIDTH - NAME - COLOURS)), answers
+    return torch.cat([told + 0.1 * torch.randn_like(told), asked], dim=1), answers
 
 
-# The gate weighs the context by a one-class fit at cap 1/20: at least 20 of its 32 tokens keep weight. Its weights are
+# The gate weighs the context by a one-class fit at cap 1/16: at least 16 of its 24 tokens keep weight. Its weights are
 # constants for the gradient, which is enough here and quicker.
-layer = SupportVectorAttention(WIDTH, 2, cap=0.05, sigma=2.0, chunk=COUNT, gain="count", gate_gradient=False)
+layer = SupportVectorAttention(WIDTH, 2, cap=1 / 16, sigma=2.0, chunk=COUNT, gain="count", gate_gradient=False)
 head = nn.Linear(WIDTH, COLOURS)
 optimizer = torch.optim.Adam([*layer.parameters(), *head.parameters()], lr=2e-2)
 for step in range(101):
-    x, answers = contexts(16)
+    x, answers = contexts(8)
     loss = nn.functional.cross_entropy(head(layer(x)[:, COUNT:]).flatten(0, 1), answers.flatten())
     optimizer.zero_grad()
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     if step % 50 == 0:
         print(f"step {step:3}: loss {loss.item():.2f}")
@@ -49,7 +47,8 @@ head.requires_grad_(False)
 
 def certainty(x: Tensor, answers: Tensor) -> Tensor:
     """For each question, the probability that the layer gives to the right answer."""
-    return head(layer(x)[:, COUNT:]).softmax(-1)[0, torch.arange(RECORDS), answers[0]]
+    said: Tensor = head(layer(x)[:, COUNT:]).softmax(-1)
+    return said[0, torch.arange(RECORDS), answers[0]]
 
 
 # One context. Its keys leave the layer as they are and are solved again in double precision, a memory for each head.
@@ -70,7 +69,7 @@ for memory in gates.memories:
     print("a gate that never saw it weighs alike:", np.abs(memory.coefficients - never.coefficients).max() < 1e-9)
 with gates.applied():
     after = certainty(x, answers)
-    # Whatever is written in the place of its tokens, no answer hears of it.
+    # Whatever is written in the place of its tokens, no answer hears of it: about record-3 the layer can only guess.
     other = x.clone()
     other[:, 3 * COPIES : 4 * COPIES] = torch.randn(1, COPIES, WIDTH)
     unheard = torch.allclose(layer(x)[:, COUNT:], layer(other)[:, COUNT:], atol=1e-6)

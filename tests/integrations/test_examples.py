@@ -27,6 +27,15 @@ SAYS = {
         r"after 25 admissions [12]?\d of \d\d certificates",
     ],
     "audit_your_embeddings": [r"own +ours +against daqp +(\d+) of \1, partitions \1 of \1", "verified .*numbers ✓"],
+    "certify_a_trained_layer": [
+        "frozen: 2 heads of 24 tokens, every condition to 1e-12: True",
+        r"proofs: \['proved', 'proved'\]; training's weights are within 0.01: True",
+        "right about 8 of 8 records",
+        r"deleted record-3: \['decrement, 3 tokens', 'decrement, 3 tokens'\]",
+        r"(?:weighs alike: True\s+(?:a gate.*)?){2}",
+        "right about 7 of the 7 others",
+        "what stands there is heard: False",
+    ],
 }
 
 

@@ -123,6 +123,9 @@ def run_experiment(
         raise InputError(f"jobs must be a positive number of workers, not {jobs}")
     if backend == "local" and address is not None:
         raise InputError("an address is that of a Ray cluster: add --backend ray")
+    if backend == "ray":
+        # Asked first: its extra brings what every audit needs.
+        _load("ray", "cluster")
     load_polars()
     started = time.perf_counter()
     tasks = experiment.tasks(plan)

@@ -43,20 +43,22 @@ class _Coefficients(torch.autograd.Function):
         if fused:
             from expunge.torch.ops.coefficients import triton
 
-            alpha, offset, margin = triton.solve(keys, counts, cap, sigma, ridge)
+            ready = triton.prepared(keys)
+            alpha, offset, margin = triton.solve(keys, counts, cap, sigma, ridge, prepared_keys=ready)
+            ctx.save_for_backward(keys, cap, sigma, alpha, margin, *ready)
         else:
             flat, caps, sigmas = _flat(keys, cap, sigma)
             solved = reference.solve(reference.gram_matrix(flat, sigmas), counts, caps, ridge)
             shape = (*keys.shape[:2], len(counts), keys.shape[2])
             alpha, margin = solved.coefficients.reshape(shape), solved.margin.reshape(shape)
             offset = solved.offset.reshape(shape[:3])
-        ctx.save_for_backward(keys, cap, sigma, alpha, margin)
+            ctx.save_for_backward(keys, cap, sigma, alpha, margin)
         ctx.counts, ctx.ridge, ctx.fused = counts, ridge, fused
         return alpha, offset
 
     @staticmethod
     def backward(ctx: Any, alpha_bar: Tensor, offset_bar: Tensor) -> tuple[Tensor | None, ...]:
-        keys, cap, sigma, alpha, margin = ctx.saved_tensors
+        keys, cap, sigma, alpha, margin, *ready = ctx.saved_tensors
         with torch.no_grad():
             if ctx.fused:
                 from expunge.torch.ops.coefficients import triton
@@ -71,6 +73,7 @@ class _Coefficients(torch.autograd.Function):
                     margin,
                     alpha_bar,
                     offset_bar,
+                    prepared_keys=tuple(ready),
                     with_cap=ctx.needs_input_grad[1],
                     with_sigma=ctx.needs_input_grad[2],
                 )

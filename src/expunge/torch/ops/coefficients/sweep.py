@@ -179,7 +179,7 @@ def _advance(x: tl.tensor, d: tl.tensor, r: tl.tensor, s: tl.tensor, size: tl.te
     after = tl.where(bent > 0.0, tl.maximum(after, 0.0), 0.0)
     # The residual's mean should be zero; rounding makes it something else.
     r = r - (along * (d - level) + slip / size) * s
-    return along, r, r + after / now * x, after
+    return along, r, r + tl.where(now > 0.0, after / now, 0.0) * x, after
 
 
 @jit
@@ -290,24 +290,26 @@ def _step(
         place, wide = slot * extent + i, slot * length + i
         q = tl.load(answers + place, mask=i < count, other=0.0)
         x = tl.load(requests + place, mask=i < count, other=0.0)
-        phase = tl.load(state + PHASE)
-        tl.store(state + ASKED, tl.load(state + ASKED) + 1.0)
+        phase, attempt, left = tl.load(state + PHASE), tl.load(state + ATTEMPT), tl.load(state + LEFT) - 1.0
+        goal, settled, taken = tl.load(state + GOAL), tl.load(state + SETTLED), tl.load(state + TAKEN)
+        tight, turn, asked = tl.load(state + TIGHT), tl.load(state + TURN), tl.load(state + ASKED)
+        fewest, stalled = tl.load(state + FEWEST), tl.load(state + STALLED)
+        step, momentum, shift = tl.load(state + STEP), tl.load(state + MOMENTUM), tl.load(state + SHIFT)
+        # Every warp has read the state before any changes it.
+        tl.debug_barrier()
+        tl.store(state + ASKED, asked + 1.0)
         if phase == POWER:
-            left = tl.load(state + LEFT) - 1.0
             v = (0.5 * q - tl.sum(0.5 * q * live, 0) / total) * live
             largest = tl.maximum(tl.sqrt(tl.sum(v * v, 0)), 1e-30)
             anchor = tl.load(anchors + place, mask=i < count, other=0.0)
             tl.store(requests + place, tl.where(left > 0.0, v / largest, anchor), mask=i < count)
-            tl.store(state + LEFT, tl.where(left > 0.0, left, STEPS * tl.load(state + ATTEMPT)))
+            tl.store(state + LEFT, tl.where(left > 0.0, left, STEPS * attempt))
             tl.store(state + PHASE, tl.where(left > 0.0, phase, 1.0 * AHEAD))
             tl.store(state + STEP, 1.0 / (2.0 * SAFETY * largest + ridge))
             tl.store(state + MOMENTUM, 1.0)
         elif phase == AHEAD:
-            left = tl.load(state + LEFT) - 1.0
             before = tl.load(anchors + place, mask=i < count, other=0.0)
-            moved = x - tl.load(state + STEP) * (q + ridge * x)
-            now, shift = _shifted(moved, live, cap, tl.load(state + SHIFT))
-            momentum = tl.load(state + MOMENTUM)
+            now, shift = _shifted(x - step * (q + ridge * x), live, cap, shift)
             momentum = tl.where(tl.sum((x - now) * (now - before), 0) > 0.0, 1.0, momentum)
             following = 0.5 * (1.0 + tl.sqrt(1.0 + 4.0 * momentum * momentum))
             ahead = now + (momentum - 1.0) / following * (now - before)
@@ -333,9 +335,6 @@ def _step(
             reach = tl.where(within, count, 0)
             y = tl.where(within, tl.load(images + place, mask=i < reach, other=0.0), q)
             r = tl.load(residuals + place, mask=i < reach, other=0.0)
-            goal, settled = tl.load(state + GOAL), tl.load(state + SETTLED)
-            tight, turn = tl.load(state + TIGHT), tl.load(state + TURN)
-            taken, attempt = tl.load(state + TAKEN), tl.load(state + ATTEMPT)
             # A margin is never empty: the reserve key that most wants weight is freed.
             if tl.sum(s, 0) == 0.0:
                 rest = live - e
@@ -382,9 +381,8 @@ def _step(
                 number, mass, worst = tl.reduce((wrong, a, tl.abs(g) * s), 0, _add2_most)
                 # Keys that are not numbers end the search, and the coefficients say so.
                 odd = tl.where(rho == rho, 0.0, rho)
-                fewest = tl.load(state + FEWEST)
                 worse = number >= fewest
-                stalled = tl.load(state + STALLED) + tl.where(worse & (number > 0.0), 1.0, 0.0)
+                stalled += tl.where(worse & (number > 0.0), 1.0, 0.0)
                 tl.store(state + STALLED, stalled)
                 tl.store(state + FEWEST, tl.minimum(fewest, number))
                 tl.store(state + TIGHT, tl.where((number == 0.0) | worse, tight * 0.1, tight))
@@ -398,7 +396,7 @@ def _step(
                     tl.store(offsets + slot, rho)
                 elif (stalled > PATIENCE) | (turn + 1.0 >= ROUNDS):
                     # Exchanges cycle: accelerated gradients, from where they stopped last time.
-                    known = tl.load(state + STEP) > 0.0
+                    known = step > 0.0
                     v = ((i * 7919) % 127).to(tl.float32) * live
                     v = (v - tl.sum(v, 0) / total) * live
                     anchor = tl.load(anchors + place, mask=i < count, other=0.0)
@@ -600,7 +598,7 @@ class Work:
             BLOCK=64,
             DEEP=32,
             num_warps=4,
-            num_stages=3,
+            num_stages=1,
         )
 
     def finished(self, turn: int) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -213,7 +214,7 @@ def _along(
     along = tl.where(bent > 0.0, now / bent, 0.0)
     after = now - 2.0 * along * (rd0 + rd1) + along * along * (dd0 + dd1 - level * (ds0 + ds1))
     after = tl.where(bent > 0.0, tl.maximum(after, 0.0), 0.0)
-    return along, level, after, after / now, (r00 + r11) / size
+    return along, level, after, tl.where(now > 0.0, after / now, 0.0), (r00 + r11) / size
 
 
 @jit
@@ -612,6 +613,8 @@ def prepared(keys: Tensor) -> tuple[Tensor, Tensor]:
         DIM=max(16, triton.next_power_of_2(width)),
         BLOCK=32,
         num_warps=4,
+        # The norms read what the program has just written: no copy may run ahead of that.
+        num_stages=1,
     )
     return centred, norms
 
@@ -628,7 +631,7 @@ def _classes(counts: tuple[int, ...], problems: int, device: torch.device) -> li
     if problems * len(counts) <= 2 * torch.cuda.get_device_properties(device).multi_processor_count:
         return everything
     edges = [0, *(sum(count <= limit for count in counts) for limit in (64, 128)), len(counts)]
-    return [(low, high) for low, high in zip(edges[:-1], edges[1:], strict=True) if low < high][::-1]
+    return [(low, high) for low, high in pairwise(edges) if low < high][::-1]
 
 
 def _launches(
@@ -646,12 +649,22 @@ def _launches(
             "DIM": max(16, triton.next_power_of_2(width)),
             "num_warps": 8 if first > 64 else 4,
         }
+        if first <= 32 and keys.is_cuda:
+            # Four programs to a multiprocessor.
+            constants["maxnreg"] = 128
         trailing = [cap.numel(), problems, len(counts), high - 1, length, width]
         yield (problems * (high - low),), trailing, constants
 
 
 def solve(
-    keys: Tensor, counts: Sequence[int], cap: Tensor, sigma: Tensor, ridge: float, *, report: Tensor | None = None
+    keys: Tensor,
+    counts: Sequence[int],
+    cap: Tensor,
+    sigma: Tensor,
+    ridge: float,
+    *,
+    prepared_keys: tuple[Tensor, Tensor] | None = None,
+    report: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Coefficients (B, h, b, T), offsets (B, h, b) and margin (B, h, b, T) int8 of keys (B, h, T, d).
 
@@ -663,7 +676,7 @@ def solve(
     if max(lengths) > LONGEST:
         raise InputError(f"the fused op takes prefixes of up to {LONGEST} keys, not {max(lengths)}; use op='reference'")
     shape = (batch, heads, len(lengths))
-    centred, norms = prepared(keys)
+    centred, norms = prepared(keys) if prepared_keys is None else prepared_keys
     if max(lengths) > RESIDENT:
         from expunge.torch.ops.coefficients import sweep
 
@@ -711,6 +724,7 @@ def pull(
     alpha_bar: Tensor,
     offset_bar: Tensor,
     *,
+    prepared_keys: tuple[Tensor, Tensor] | None = None,
     with_cap: bool = True,
     with_sigma: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -719,7 +733,7 @@ def pull(
     batch, heads, length, width = keys.shape
     groups = sigma.numel()
     alpha_bar, offset_bar = alpha_bar.contiguous(), offset_bar.contiguous()
-    centred, norms = prepared(keys)
+    centred, norms = prepared(keys) if prepared_keys is None else prepared_keys
     adjoints = torch.empty_like(alpha)
     cap_bar = torch.empty(batch, heads, len(lengths), device=keys.device)
     if max(lengths) > RESIDENT:
