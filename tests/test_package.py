@@ -118,7 +118,8 @@ def test_every_module_has_what_it_exports() -> None:
             module = import_module(found.name)
         except ModuleNotFoundError as missing:
             # Triton comes with the GPU builds of torch alone.
-            assert missing.name == "triton", found.name
+            if missing.name != "triton":
+                raise
             continue
         if found.ispkg and not hasattr(module, "__all__"):
             continue

@@ -14,7 +14,7 @@ from expunge.torch import SupportVectorAttention, SupportVectorGate
 
 def layer(**options: object) -> SupportVectorAttention:
     torch.manual_seed(0)
-    settings: dict[str, object] = {"chunk": 16, "cap": 0.25, "sigma": 1.5, **options}
+    settings: dict[str, object] = {"chunk": 16, "cap": 0.25, "sigma": 1.5, "closing": 0.0, **options}
     return SupportVectorAttention(16, 2, **settings).double()  # type: ignore[arg-type]
 
 
@@ -46,6 +46,7 @@ def by_hand(one: SupportVectorAttention, x: Tensor, gate_of: object = None) -> T
         ({"gain": "cap"}, lambda alpha, start: alpha / 0.25),
         ({"gain": "count"}, lambda alpha, start: alpha * start),
         ({"floor": 0.2}, lambda alpha, start: 0.2 + 0.8 * alpha),
+        ({"closing": 0.9}, lambda alpha, start: torch.where(alpha < 0.9 / start, 0.0, alpha)),
         (
             {"window": 5},
             lambda alpha, start: torch.cat([alpha[..., : start - 5], torch.ones_like(alpha[..., :5])], dim=-1),

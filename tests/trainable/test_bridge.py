@@ -28,6 +28,7 @@ def test_the_frozen_layer_is_certified_and_close_to_training() -> None:
     assert gates.check().worst < 1e-12
     assert [proof.outcome for proof in gates.prove()] == ["proved", "proved"]
     assert 0.0 < gates.drift < 1e-2
+    assert gates.coefficients.shape == (2, 32)
     with torch.no_grad(), gates.applied():
         edited = layer(x)
     assert torch.equal(edited[:, :32], layer(x)[:, :32])

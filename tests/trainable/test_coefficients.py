@@ -172,6 +172,27 @@ def test_too_few_keys_get_equal_weight_and_no_gradient() -> None:
     assert (pulled == 0.0).all()
 
 
+def test_closed_keys_weigh_nothing_and_pass_no_gradient() -> None:
+    keys = torch.from_numpy(sample("fresh")).float()[None, None].requires_grad_()
+    exact, _ = prefix_coefficients(keys, [64], torch.tensor([0.25]), torch.tensor([2.0]))
+    alpha, _ = prefix_coefficients(keys, [64], torch.tensor([0.25]), torch.tensor([2.0]), closing=0.5)
+    small = exact < 0.5 / 64
+    assert (small & (exact > 0.0)).any()
+    assert torch.equal(alpha, exact.masked_fill(small, 0.0))
+    (pulled,) = torch.autograd.grad((alpha * small).sum(), keys)
+    assert (pulled == 0.0).all()
+
+
+@pytest.mark.parametrize("size", [1e-25, 1e25])
+def test_extreme_cotangents_neither_vanish_nor_overflow(size: float) -> None:
+    keys = torch.from_numpy(sample("fresh")).float()[None, None].requires_grad_()
+    alpha, _ = prefix_coefficients(keys, [64], torch.tensor([0.25]), torch.tensor([2.0]))
+    weights = torch.randn(alpha.shape, generator=torch.Generator().manual_seed(0))
+    (usual,) = torch.autograd.grad(alpha, keys, weights, retain_graph=True)
+    (extreme,) = torch.autograd.grad(alpha, keys, weights * size)
+    torch.testing.assert_close(extreme / size, usual, rtol=1e-4, atol=1e-6)
+
+
 def test_half_precision_keys_are_solved_in_single() -> None:
     keys = torch.from_numpy(sample("fresh")).to(torch.bfloat16)[None, None].requires_grad_()
     alpha, _ = prefix_coefficients(keys, [64], torch.tensor([0.25]), torch.tensor([2.0]))

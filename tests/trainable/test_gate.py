@@ -171,6 +171,7 @@ def test_normalized_keys_forget_their_length() -> None:
         ({"sigma": [1.0, 2.0]}, "sigma must be one number"),
         ({"path": "quick"}, "path must be"),
         ({"ridge": 0.0}, "ridge must be"),
+        ({"closing": 1.0}, "closing must lie"),
         ({"solver": "paper", "path": "maintained"}, "solver must be"),
     ],
 )

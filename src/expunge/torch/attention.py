@@ -7,7 +7,8 @@ keys are not gated.
 
 Beyond the paper: `gain` and `floor` rescale the gate (α itself sums to one over the prefix and competes with ones
 inside the chunk), `window` leaves that many keys before the chunk ungated, and cap and width can differ by head and be
-learned.
+learned. `closing` replaces the paper's fixed threshold of 1e−3 below which a key is reserve: weights are α·exp(logit),
+so the derivative is of order 1/α, and a key just above zero with a large logit would make training explode.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class SupportVectorAttention(nn.Module):
         window: int = 0,
         gain: Gain = "unit",
         floor: float = 0.0,
+        closing: float = 0.1,
         normalize: bool = False,
         learn_sigma: bool = False,
         learn_cap: bool = False,
@@ -78,6 +80,7 @@ class SupportVectorAttention(nn.Module):
             path,
             heads=heads,
             ridge=ridge,
+            closing=closing,
             normalize=normalize,
             learn_sigma=learn_sigma,
             learn_cap=learn_cap,

@@ -38,17 +38,24 @@ def uses_triton(op: str, keys: Tensor) -> bool:
 class _Coefficients(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, keys: Tensor, cap: Tensor, sigma: Tensor, counts: tuple[int, ...], ridge: float, fused: bool
+        ctx: Any,
+        keys: Tensor,
+        cap: Tensor,
+        sigma: Tensor,
+        counts: tuple[int, ...],
+        ridge: float,
+        closing: float,
+        fused: bool,
     ) -> tuple[Tensor, Tensor]:
         if fused:
             from expunge.torch.ops.coefficients import triton
 
             ready = triton.prepared(keys)
-            alpha, offset, margin = triton.solve(keys, counts, cap, sigma, ridge, prepared_keys=ready)
+            alpha, offset, margin = triton.solve(keys, counts, cap, sigma, ridge, closing=closing, prepared_keys=ready)
             ctx.save_for_backward(keys, cap, sigma, alpha, margin, *ready)
         else:
             flat, caps, sigmas = _flat(keys, cap, sigma)
-            solved = reference.solve(reference.gram_matrix(flat, sigmas), counts, caps, ridge)
+            solved = reference.solve(reference.gram_matrix(flat, sigmas), counts, caps, ridge, closing=closing)
             shape = (*keys.shape[:2], len(counts), keys.shape[2])
             alpha, margin = solved.coefficients.reshape(shape), solved.margin.reshape(shape)
             offset = solved.offset.reshape(shape[:3])
@@ -79,7 +86,7 @@ class _Coefficients(torch.autograd.Function):
                 )
             else:
                 pulled = _pull(keys, cap, sigma, ctx.ridge, alpha, margin, alpha_bar, offset_bar)
-        return (*refuse_twice(pulled, (keys, cap, sigma, alpha_bar, offset_bar)), None, None, None)
+        return (*refuse_twice(pulled, (keys, cap, sigma, alpha_bar, offset_bar)), None, None, None, None)
 
 
 def _flat(keys: Tensor, cap: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -114,11 +121,20 @@ def _pull(
 
 
 def prefix_coefficients(
-    keys: Tensor, counts: Sequence[int], cap: Tensor, sigma: Tensor, *, ridge: float = 1e-3, op: str = "auto"
+    keys: Tensor,
+    counts: Sequence[int],
+    cap: Tensor,
+    sigma: Tensor,
+    *,
+    ridge: float = 1e-3,
+    closing: float = 0.0,
+    op: str = "auto",
 ) -> tuple[Tensor, Tensor]:
     """Coefficients (B, h, b, T) and offsets (B, h, b) of the prefixes of lengths `counts` of keys (B, h, T, d).
 
-    Caps and widths are (1,) or (h,). fp16 and bf16 keys are solved in fp32; fp64 stays fp64, in the reference op.
+    Coefficients below `closing`/n are closed: exactly zero, without a gradient, like reserve ones. A readout that
+    multiplies by α has derivatives of order 1/α, so a coefficient just above zero can make training explode. Caps and
+    widths are (1,) or (h,). fp16 and bf16 keys are solved in fp32; fp64 stays fp64, in the reference op.
     """
     lengths = tuple(int(count) for count in counts)
     if not lengths or min(lengths) < 1 or max(lengths) > keys.shape[2]:
@@ -129,4 +145,4 @@ def prefix_coefficients(
         working = working.contiguous()
     kind = torch.float64 if keys.dtype == torch.float64 else torch.float32
     solve: Callable[..., tuple[Tensor, Tensor]] = _Coefficients.apply
-    return solve(working, cap.to(kind), sigma.to(kind), lengths, float(ridge), fused)
+    return solve(working, cap.to(kind), sigma.to(kind), lengths, float(ridge), float(closing), fused)

@@ -35,7 +35,8 @@ class SupportVectorGate(nn.Module):
     """Coefficients α of the one-class fit of keys (..., n, d) → (..., n).
 
     `cap` and `sigma` are numbers, or one per head when `heads` is given and keys are (..., heads, n, d). With
-    `learn_sigma` or `learn_cap` their logarithms are parameters. `normalize` puts keys on the unit sphere first.
+    `learn_sigma` or `learn_cap` their logarithms are parameters. `normalize` puts keys on the unit sphere first. On the
+    batched path coefficients below `closing`/n are closed: exactly zero, without a gradient.
     `solver="paper"` runs the paper's batched procedure instead of ours, to compare with.
     """
 
@@ -47,6 +48,7 @@ class SupportVectorGate(nn.Module):
         *,
         heads: int | None = None,
         ridge: float = 1e-3,
+        closing: float = 0.0,
         normalize: bool = False,
         learn_sigma: bool = False,
         learn_cap: bool = False,
@@ -63,7 +65,10 @@ class SupportVectorGate(nn.Module):
         caps, widths = _per_head(cap, heads, "cap"), _per_head(sigma, heads, "sigma")
         if max(caps) > 1.0:
             raise InputError(f"cap must lie in (0, 1], not {cap!r}: it limits one key's share of a unit mass")
+        if not 0.0 <= closing < 1.0:
+            raise InputError(f"closing must lie in [0, 1), not {closing!r}: the mean coefficient is 1/n")
         self.path, self.solver, self.op, self.ridge, self.normalize = path, solver, op, float(ridge), normalize
+        self.closing = float(closing)
         self.heads, self.learn_cap = heads, learn_cap
         self.least = max(math.ceil((1.0 / one) * (1.0 - 1e-6)) for one in caps)
         self._caps, self._widths = caps, widths
@@ -127,7 +132,7 @@ class SupportVectorGate(nn.Module):
             return self._maintained(keys, counts)
         cap, sigma = self.cap(keys), self.sigma(keys)
         if self.solver == "exact":
-            return prefix_coefficients(keys, counts, cap, sigma, ridge=self.ridge, op=self.op)
+            return prefix_coefficients(keys, counts, cap, sigma, ridge=self.ridge, closing=self.closing, op=self.op)
         flat = keys.flatten(0, 1).to(_working(keys))
         repeats = flat.shape[0] // cap.numel()
         gram = gram_matrix(flat, sigma.repeat(repeats))

@@ -81,8 +81,11 @@ def live_mask(counts: Sequence[int], size: int, like: Tensor) -> Tensor:
     return (torch.arange(size, device=like.device) < lengths[:, None]).to(like.dtype)
 
 
-def solve(gram: Tensor, counts: Sequence[int], cap: Tensor, ridge: float) -> Solved:
-    """Coefficients of every prefix: gram (P, T, T), caps (P,). A prefix with n·C ≤ 1 gets 1/n and no margin."""
+def solve(gram: Tensor, counts: Sequence[int], cap: Tensor, ridge: float, *, closing: float = 0.0) -> Solved:
+    """Coefficients of every prefix: gram (P, T, T), caps (P,). A prefix with n·C ≤ 1 gets 1/n and no margin.
+
+    Coefficients below `closing`/n are then set to zero and leave the margin; the residual is that before.
+    """
     live = live_mask(counts, gram.shape[1], gram).expand(gram.shape[0], -1, -1)
     size = live.sum(-1, keepdim=True)
     bound = cap[:, None, None].to(gram.dtype)
@@ -108,6 +111,8 @@ def solve(gram: Tensor, counts: Sequence[int], cap: Tensor, ridge: float) -> Sol
     margin = margin & feasible
     offset = torch.where(feasible, offset, 0.0)
     residual = natural_residual(gram, live, alpha, offset.squeeze(-1), cap, ridge)
+    closed = alpha < torch.where(feasible, closing / size, 0.0)
+    alpha, margin = alpha.masked_fill(closed, 0.0), margin & ~closed
     return Solved(alpha, offset.squeeze(-1), margin, residual, done.squeeze(-1))
 
 
@@ -124,14 +129,16 @@ def adjoint(
     """Solve the margin system for the cotangents: u_ρ + Hu = ᾱ on the margin, Σu = ρ̄ → u (P, b, T), u_ρ (P, b)."""
     inside = margin.to(gram.dtype)
     size = inside.sum(-1, keepdim=True).clamp(min=1.0)
+    # A gate just above zero can have a cotangent whose square overflows.
+    scale = torch.maximum((cotangent * inside).abs().amax(-1), offset_cotangent.abs()).clamp(min=1e-30)
+    cotangent, offset_cotangent = cotangent / scale[..., None], offset_cotangent / scale
     u = inside * (offset_cotangent[..., None] / size)
     residual = (cotangent - 2.0 * u @ gram - ridge * u) * inside
     residual = (residual - residual.sum(-1, keepdim=True) / size) * inside
-    scale = residual.square().sum(-1, keepdim=True)
-    goal = scale * ADJOINT_TOLERANCE[gram.dtype] ** 2
+    goal = residual.square().sum(-1, keepdim=True) * ADJOINT_TOLERANCE[gram.dtype] ** 2
     u, _ = _conjugate(gram, inside, size, ridge, u, torch.zeros_like(u), residual, goal)
     pulled = (cotangent - 2.0 * u @ gram - ridge * u) * inside
-    return u, (pulled.sum(-1, keepdim=True) / size).squeeze(-1)
+    return u * scale[..., None], (pulled.sum(-1, keepdim=True) / size).squeeze(-1) * scale
 
 
 def pullback(
@@ -329,8 +336,8 @@ def _conjugate(
         image = direction @ gram
         applied = 2.0 * image + ridge * direction
         bend = (direction * applied).sum(-1, keepdim=True)
-        # Without curvature there is nothing more to gain: rounding has eaten the ridge.
-        running = running & (bend > 0.0)
+        # The ridge bounds the curvature from below. Where rounding has eaten it there is nothing more to gain.
+        running = running & (bend > 0.5 * ridge * direction.square().sum(-1, keepdim=True))
         step = torch.where(running, squared / bend, 0.0)
         x, product = x + step * direction, product + step * image
         level = (applied * weight).sum(-1, keepdim=True) / size

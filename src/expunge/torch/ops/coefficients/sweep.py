@@ -36,7 +36,7 @@ from expunge.torch.ops.coefficients.reference import (
 from expunge.torch.ops.coefficients.triton import (
     _add2,
     _add2_most,
-    _add6,
+    _add7,
     _clipped,
     _doubled,
     _kernel_block,
@@ -75,6 +75,7 @@ LEFT = tl.constexpr(11)
 STEP = tl.constexpr(12)
 MOMENTUM = tl.constexpr(13)
 SHIFT = tl.constexpr(14)
+SCALE = tl.constexpr(15)
 FIELDS = tl.constexpr(16)
 
 
@@ -169,14 +170,15 @@ def _sweep(
 
 
 @jit
-def _advance(x: tl.tensor, d: tl.tensor, r: tl.tensor, s: tl.tensor, size: tl.tensor) -> tl.tensor:
+def _advance(x: tl.tensor, d: tl.tensor, r: tl.tensor, s: tl.tensor, size: tl.tensor, ridge: tl.tensor) -> tl.tensor:
     """One step of conjugate gradients: (step length, new residual, new direction, its squared norm)."""
-    bent, flat, deep, mixed, now, slip = tl.reduce((x * d, d * s, d * d * s, r * d, r * r, r), 0, _add6)
-    # Without curvature there is nothing more to gain: rounding has eaten the ridge.
-    along = tl.where(bent > 0.0, now / bent, 0.0)
+    bent, flat, deep, mixed, now, slip, long = tl.reduce((x * d, d * s, d * d * s, r * d, r * r, r, x * x), 0, _add7)
+    # The ridge bounds the curvature from below. Where rounding has eaten it there is nothing more to gain.
+    sound = bent > 0.5 * ridge * long
+    along = tl.where(sound, now / bent, 0.0)
     level = flat / size
     after = now - 2.0 * along * mixed + along * along * (deep - level * flat)
-    after = tl.where(bent > 0.0, tl.maximum(after, 0.0), 0.0)
+    after = tl.where(sound, tl.maximum(after, 0.0), 0.0)
     # The residual's mean should be zero; rounding makes it something else.
     r = r - (along * (d - level) + slip / size) * s
     return along, r, r + tl.where(now > 0.0, after / now, 0.0) * x, after
@@ -268,6 +270,7 @@ def _step(
     length: tl.tensor,
     ridge: tl.tensor,
     tolerance: tl.tensor,
+    closing: tl.tensor,
     SIZE: tl.constexpr,
     ROUNDS: tl.constexpr,
     STEPS: tl.constexpr,
@@ -345,7 +348,7 @@ def _step(
             g = y + ridge * a - 1.0
             slope, size = tl.reduce((g * s, s), 0, _add2)
             if within:
-                along, r, p, squared = _advance(x, q + ridge * x, r, s, size)
+                along, r, p, squared = _advance(x, q + ridge * x, r, s, size, ridge)
                 a += along * x
                 y += along * q
                 taken += 1.0
@@ -359,8 +362,9 @@ def _step(
                 taken = size * 0.0
                 if (attempt > 0.0) & (turn == 0.0):
                     # What exchanges start from is the result if they fail.
-                    tl.store(alpha + wide, a, mask=i < count)
-                    tl.store(out_margins + wide, s.to(tl.int8), mask=i < count)
+                    clear = a >= closing / total
+                    tl.store(alpha + wide, tl.where(clear, a, 0.0), mask=i < count)
+                    tl.store(out_margins + wide, tl.where(clear, s, 0.0).to(tl.int8), mask=i < count)
                     tl.store(offsets + slot, -slope / size)
             if (squared > goal) & (taken < tl.minimum(2.0 * size + 4.0, 128.0)):
                 tl.store(alphas + place, a, mask=i < count)
@@ -391,8 +395,9 @@ def _step(
                 even = ((worst <= tolerance) | (settled > 0.0)) & (tl.abs(mass - 1.0) <= tolerance)
                 if ((number == 0.0) & even) | (odd != odd):
                     tl.store(state + RUNNING, 0.0)
-                    tl.store(alpha + wide, _clipped(a, live, cap) + odd, mask=i < count)
-                    tl.store(out_margins + wide, s.to(tl.int8), mask=i < count)
+                    clear = a >= closing / total
+                    tl.store(alpha + wide, tl.where(clear, _clipped(a, live, cap), 0.0) + odd, mask=i < count)
+                    tl.store(out_margins + wide, tl.where(clear, s, 0.0).to(tl.int8), mask=i < count)
                     tl.store(offsets + slot, rho)
                 elif (stalled > PATIENCE) | (turn + 1.0 >= ROUNDS):
                     # Exchanges cycle: accelerated gradients, from where they stopped last time.
@@ -425,6 +430,7 @@ def _step(
 @jit
 def _adjoint_begin(
     margins: tl.tensor,
+    alpha_bar: tl.tensor,
     offset_bar: tl.tensor,
     requests: tl.tensor,
     adjoints: tl.tensor,
@@ -440,11 +446,16 @@ def _adjoint_begin(
     i = tl.arange(0, SIZE)
     s = tl.load(margins + slot * length + i, mask=i < count, other=0).to(tl.float32)
     size = tl.sum(s, 0)
-    u = s * (tl.load(offset_bar + slot) / tl.maximum(size, 1.0))
+    # A gate just above zero can have a cotangent whose square overflows.
+    lift = tl.load(offset_bar + slot)
+    w = tl.load(alpha_bar + slot * length + i, mask=i < count, other=0.0)
+    scale = tl.maximum(tl.maximum(tl.max(tl.abs(w) * s, 0), tl.abs(lift)), 1e-30)
+    u = s * (lift / scale / tl.maximum(size, 1.0))
     tl.store(adjoints + slot * length + i, u, mask=i < length)
     tl.store(requests + slot * extent + i, u, mask=i < extent)
     field = tl.arange(0, FIELDS)
-    tl.store(states + slot * FIELDS + field, tl.where(field == RUNNING, tl.where(size > 0.0, 1.0, 0.0), 0.0))
+    start = tl.where(field == RUNNING, tl.where(size > 0.0, 1.0, 0.0), 0.0)
+    tl.store(states + slot * FIELDS + field, tl.where(field == SCALE, scale, start))
 
 
 @jit
@@ -481,11 +492,11 @@ def _adjoint_step(
             x = tl.load(requests + place, mask=i < count, other=0.0)
             r = tl.load(residuals + place, mask=i < count, other=0.0)
             y = tl.load(images + place, mask=i < count, other=0.0)
-            along, r, p, squared = _advance(x, q + ridge * x, r, s, size)
+            along, r, p, squared = _advance(x, q + ridge * x, r, s, size, ridge)
             u += along * x
             y += along * q
         else:
-            w = tl.load(alpha_bar + wide, mask=i < count, other=0.0)
+            w = tl.load(alpha_bar + wide, mask=i < count, other=0.0) / tl.load(state + SCALE)
             r = (w - q - ridge * u) * s
             r = (r - tl.sum(r, 0) / size) * s
             y = q
@@ -503,6 +514,7 @@ def _adjoint_step(
 
 @jit
 def _adjoint_end(
+    states: tl.tensor,
     images: tl.tensor,
     margins: tl.tensor,
     alpha: tl.tensor,
@@ -518,7 +530,7 @@ def _adjoint_end(
     ridge: tl.tensor,
     SIZE: tl.constexpr,
 ) -> None:
-    """Cotangent of the cap: ᾱ_E − u_ρ|E| − 2 uᵀKe, with 2Ku = y."""
+    """Adjoints in the scale of their cotangents, and the cap's: ᾱ_E − u_ρ|E| − 2 uᵀKe, with 2Ku = y."""
     slot = tl.program_id(0).to(tl.int64)
     count = tl.load(counts + slot % prefixes)
     cap = tl.load(caps + (slot // prefixes) % groups)
@@ -527,12 +539,14 @@ def _adjoint_end(
     s = tl.load(margins + wide, mask=i < count, other=0).to(tl.float32)
     size = tl.sum(s, 0)
     y = tl.load(images + slot * extent + i, mask=i < tl.where(size > 0.0, count, 0), other=0.0)
-    w = tl.load(alpha_bar + wide, mask=i < count, other=0.0)
+    scale = tl.load(states + slot * FIELDS + SCALE)
+    w = tl.load(alpha_bar + wide, mask=i < count, other=0.0) / scale
     u = tl.load(adjoints + wide, mask=i < count, other=0.0)
+    tl.store(adjoints + wide, u * scale, mask=i < count)
     a = tl.load(alpha + wide, mask=i < count, other=0.0)
     u_rho = tl.sum((w - y - ridge * u) * s, 0) / tl.maximum(size, 1.0)
     at_cap = tl.where((a >= cap) & (i < count), 1.0 - s, 0.0)
-    tl.store(cap_bar + slot, tl.sum(at_cap * (w - u_rho - y), 0))
+    tl.store(cap_bar + slot, tl.sum(at_cap * (w - u_rho - y), 0) * scale)
 
 
 class Work:
@@ -616,6 +630,7 @@ def solve(
     cap: Tensor,
     sigma: Tensor,
     ridge: float,
+    closing: float,
     report: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Coefficients (B, h, b, T), offsets (B, h, b) and margin (B, h, b, T) of keys (B, h, T, d)."""
@@ -649,6 +664,7 @@ def solve(
             *trailing,
             ridge,
             TOLERANCE[torch.float32],
+            closing,
             ROUNDS=ROUNDS,
             STEPS=BLOCK_STEPS,
             BLOCKS=BLOCKS[torch.float32],
@@ -682,7 +698,9 @@ def adjoint(
     shared = {"SIZE": work.size, "num_warps": work.warps}
     numbers: list[Any] = [work.prefixes, work.extent, work.length]
     grid = (work.slots,)
-    _adjoint_begin[grid](margin, offset_bar, work.requests, adjoints, work.states, work.counts, *numbers, **shared)
+    _adjoint_begin[grid](
+        margin, alpha_bar, offset_bar, work.requests, adjoints, work.states, work.counts, *numbers, **shared
+    )
     for turn in range(ADJOINT_SWEEPS):
         work.sweep()
         _adjoint_step[grid](
@@ -703,6 +721,7 @@ def adjoint(
         if work.finished(turn):
             break
     _adjoint_end[grid](
+        work.states,
         work.images,
         margin,
         alpha,

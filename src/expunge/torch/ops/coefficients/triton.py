@@ -53,7 +53,7 @@ def _add2(a: tl.tensor, b: tl.tensor, c: tl.tensor, d: tl.tensor) -> tl.tensor:
 
 
 @jit
-def _add6(
+def _add7(
     a: tl.tensor,
     b: tl.tensor,
     c: tl.tensor,
@@ -65,9 +65,11 @@ def _add6(
     i: tl.tensor,
     j: tl.tensor,
     k: tl.tensor,
+    o: tl.tensor,
     m: tl.tensor,
+    n: tl.tensor,
 ) -> tl.tensor:
-    return a + g, b + h, c + i, d + j, e + k, f + m
+    return a + h, b + i, c + j, d + k, e + o, f + m, g + n
 
 
 @jit
@@ -202,18 +204,24 @@ def _along(
     r0: tl.tensor,
     r1: tl.tensor,
     size: tl.tensor,
+    ridge: tl.tensor,
 ) -> tl.tensor:
     """A step of conjugate gradients along p, with d = Hp: its length, the mean of d on the margin, the squared norm of
     the residual after it, the part of p in the next direction, and the mean of the residual, which should be zero and
     by rounding is not. All sums are reduced together.
     """
-    pd0, ds0, dd0, rd0, rr0, r00 = tl.reduce((p0 * d0, d0 * s0, d0 * d0 * s0, r0 * d0, r0 * r0, r0), 0, _add6)
-    pd1, ds1, dd1, rd1, rr1, r11 = tl.reduce((p1 * d1, d1 * s1, d1 * d1 * s1, r1 * d1, r1 * r1, r1), 0, _add6)
+    pd0, ds0, dd0, rd0, rr0, r00, pp0 = tl.reduce(
+        (p0 * d0, d0 * s0, d0 * d0 * s0, r0 * d0, r0 * r0, r0, p0 * p0), 0, _add7
+    )
+    pd1, ds1, dd1, rd1, rr1, r11, pp1 = tl.reduce(
+        (p1 * d1, d1 * s1, d1 * d1 * s1, r1 * d1, r1 * r1, r1, p1 * p1), 0, _add7
+    )
     bent, now, level = pd0 + pd1, rr0 + rr1, (ds0 + ds1) / size
-    # Without curvature there is nothing more to gain: rounding has eaten the ridge.
-    along = tl.where(bent > 0.0, now / bent, 0.0)
+    # The ridge bounds the curvature from below. Where rounding has eaten it there is nothing more to gain.
+    sound = bent > 0.5 * ridge * (pp0 + pp1)
+    along = tl.where(sound, now / bent, 0.0)
     after = now - 2.0 * along * (rd0 + rd1) + along * along * (dd0 + dd1 - level * (ds0 + ds1))
-    after = tl.where(bent > 0.0, tl.maximum(after, 0.0), 0.0)
+    after = tl.where(sound, tl.maximum(after, 0.0), 0.0)
     return along, level, after, tl.where(now > 0.0, after / now, 0.0), (r00 + r11) / size
 
 
@@ -281,6 +289,7 @@ def _solve(
     width: tl.tensor,
     ridge: tl.tensor,
     tolerance: tl.tensor,
+    closing: tl.tensor,
     A: tl.constexpr,
     B: tl.constexpr,
     DIM: tl.constexpr,
@@ -376,10 +385,11 @@ def _solve(
             # What exchanges start from is the result if they fail.
             g0, g1 = 2.0 * y0 + ridge * a0 - 1.0, 2.0 * y1 + ridge * a1 - 1.0
             slope, size = _sums(g0 * s0, g1 * s1, s0, s1)
-            tl.store(alpha + place + i0, a0, mask=i0 < length)
-            tl.store(alpha + place + i1, a1, mask=i1 < length)
-            tl.store(margins + place + i0, s0.to(tl.int8), mask=i0 < length)
-            tl.store(margins + place + i1, s1.to(tl.int8), mask=i1 < length)
+            open0, open1 = a0 >= closing / total, a1 >= closing / total
+            tl.store(alpha + place + i0, tl.where(open0, a0, 0.0), mask=i0 < length)
+            tl.store(alpha + place + i1, tl.where(open1, a1, 0.0), mask=i1 < length)
+            tl.store(margins + place + i0, tl.where(open0, s0, 0.0).to(tl.int8), mask=i0 < length)
+            tl.store(margins + place + i1, tl.where(open1, s1, 0.0).to(tl.int8), mask=i1 < length)
             tl.store(offsets + slot, -slope / size)
             tl.debug_barrier()
             products += STEPS * attempt + 1
@@ -402,7 +412,7 @@ def _solve(
             while (squared > goal) & (steps < limit):
                 q0, q1 = _times(p0, p1, k00, k01, k11)
                 d0, d1 = 2.0 * q0 + ridge * p0, 2.0 * q1 + ridge * p1
-                along, level, fresh, again, slip = _along(p0, p1, d0, d1, s0, s1, r0, r1, size)
+                along, level, fresh, again, slip = _along(p0, p1, d0, d1, s0, s1, r0, r1, size, ridge)
                 a0, a1 = a0 + along * p0, a1 + along * p1
                 y0, y1 = y0 + along * q0, y1 + along * q1
                 r0, r1 = r0 - (along * (d0 - level) + slip) * s0, r1 - (along * (d1 - level) + slip) * s1
@@ -446,10 +456,11 @@ def _solve(
                 products += 1
             turn += 1
         if done == 1:
-            tl.store(alpha + place + i0, _clipped(a0, live0, cap), mask=i0 < length)
-            tl.store(alpha + place + i1, _clipped(a1, live1, cap), mask=i1 < length)
-            tl.store(margins + place + i0, s0.to(tl.int8), mask=i0 < length)
-            tl.store(margins + place + i1, s1.to(tl.int8), mask=i1 < length)
+            open0, open1 = a0 >= closing / total, a1 >= closing / total
+            tl.store(alpha + place + i0, tl.where(open0, _clipped(a0, live0, cap), 0.0), mask=i0 < length)
+            tl.store(alpha + place + i1, tl.where(open1, _clipped(a1, live1, cap), 0.0), mask=i1 < length)
+            tl.store(margins + place + i0, tl.where(open0, s0, 0.0).to(tl.int8), mask=i0 < length)
+            tl.store(margins + place + i1, tl.where(open1, s1, 0.0).to(tl.int8), mask=i1 < length)
             tl.store(offsets + slot, rho)
         attempt += 1
     tl.store(reports + 2 * slot, products)
@@ -500,7 +511,12 @@ def _adjoint(
     w0 = tl.load(alpha_bar + place0, mask=i0 < count, other=0.0)
     w1 = tl.load(alpha_bar + place1, mask=i1 < count, other=0.0)
     size = tl.maximum(_sum(s0, s1), 1.0)
-    start = tl.load(offset_bar + slot) / size
+    # A gate just above zero can have a cotangent whose square overflows.
+    lift = tl.load(offset_bar + slot)
+    scale = tl.maximum(tl.max(tl.abs(w0) * s0, 0), tl.max(tl.abs(w1) * s1, 0))
+    scale = tl.maximum(tl.maximum(scale, tl.abs(lift)), 1e-30)
+    w0, w1 = w0 / scale, w1 / scale
+    start = lift / scale / size
     u0, u1 = s0 * start, s1 * start
     y0, y1 = _times(u0, u1, k00, k01, k11)
     r0, r1 = (w0 - 2.0 * y0 - ridge * u0) * s0, (w1 - 2.0 * y1 - ridge * u1) * s1
@@ -514,15 +530,15 @@ def _adjoint(
     while (squared > goal) & (steps < limit):
         q0, q1 = _times(p0, p1, k00, k01, k11)
         d0, d1 = 2.0 * q0 + ridge * p0, 2.0 * q1 + ridge * p1
-        along, level, fresh, again, slip = _along(p0, p1, d0, d1, s0, s1, r0, r1, size)
+        along, level, fresh, again, slip = _along(p0, p1, d0, d1, s0, s1, r0, r1, size, ridge)
         u0, u1 = u0 + along * p0, u1 + along * p1
         y0, y1 = y0 + along * q0, y1 + along * q1
         r0, r1 = r0 - (along * (d0 - level) + slip) * s0, r1 - (along * (d1 - level) + slip) * s1
         p0, p1 = r0 + again * p0, r1 + again * p1
         squared = fresh
         steps += 1.0
-    tl.store(adjoints + place0, u0, mask=i0 < length)
-    tl.store(adjoints + place1, u1, mask=i1 < length)
+    tl.store(adjoints + place0, u0 * scale, mask=i0 < length)
+    tl.store(adjoints + place1, u1 * scale, mask=i1 < length)
     for rest in range(A + B, length, A):
         tl.store(adjoints + slot * length + rest + i0, tl.zeros([A], tl.float32), mask=rest + i0 < length)
     if WITH_CAP:
@@ -532,7 +548,7 @@ def _adjoint(
         c1 = tl.load(alpha + place1, mask=i1 < count, other=0.0)
         c0 = tl.where((c0 >= cap) & (i0 < count), 1.0 - s0, 0.0)
         c1 = tl.where((c1 >= cap) & (i1 < count), 1.0 - s1, 0.0)
-        tl.store(cap_bar + slot, _sum(c0 * (w0 - u_rho - 2.0 * y0), c1 * (w1 - u_rho - 2.0 * y1)))
+        tl.store(cap_bar + slot, _sum(c0 * (w0 - u_rho - 2.0 * y0), c1 * (w1 - u_rho - 2.0 * y1)) * scale)
 
 
 @jit
@@ -663,13 +679,15 @@ def solve(
     sigma: Tensor,
     ridge: float,
     *,
+    closing: float = 0.0,
     prepared_keys: tuple[Tensor, Tensor] | None = None,
     report: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Coefficients (B, h, b, T), offsets (B, h, b) and margin (B, h, b, T) int8 of keys (B, h, T, d).
 
-    Caps and widths (G,), fp32: head h of the flattened (B·h) uses place h mod G. `report` (B, h, b, 2) int32, if given,
-    receives the number of products with the Gram matrix and 2·attempts + converged.
+    Coefficients below `closing`/n are closed: zero, and not in the margin. Caps and widths (G,), fp32: head h of the
+    flattened (B·h) uses place h mod G. `report` (B, h, b, 2) int32, if given, receives the number of products with the
+    Gram matrix and 2·attempts + converged.
     """
     lengths = tuple(counts)
     batch, heads, length, _ = keys.shape
@@ -680,7 +698,7 @@ def solve(
     if max(lengths) > RESIDENT:
         from expunge.torch.ops.coefficients import sweep
 
-        return sweep.solve(keys, centred, norms, lengths, cap, sigma, ridge, report)
+        return sweep.solve(keys, centred, norms, lengths, cap, sigma, ridge, closing, report)
     if report is None:
         report = torch.empty(*shape, 2, dtype=torch.int32, device=keys.device)
     alpha = torch.empty(*shape, length, device=keys.device)
@@ -700,6 +718,7 @@ def solve(
             *trailing,
             ridge,
             TOLERANCE[torch.float32],
+            closing,
             **constants,
             ROUNDS=ROUNDS,
             STEPS=BLOCK_STEPS,
