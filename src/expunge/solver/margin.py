@@ -34,8 +34,6 @@ _EPS = float(np.finfo(np.float64).eps)
 # Factors larger than this go to the threaded library; below, its start-up costs more.
 THREADED = 256
 
-_REORDER = {"reassoc", "nsz", "contract"}
-
 
 @njit(cache=True, nogil=True)
 def pivot_floor(ceiling: float, slack_tolerance: float) -> float:
@@ -50,10 +48,36 @@ def pivot_floor(ceiling: float, slack_tolerance: float) -> float:
 # The triangular solves take four rows at a time: short loops over single rows would mostly wait for memory. Indices are
 # unsigned, because a signed one may be negative for all that the compiler knows, and allowing for it costs the loops
 # their vector instructions.
-_ONE, _TWO, _THREE, _FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+_ONE, _TWO, _THREE, _FOUR, _EIGHT = (np.uint64(n) for n in (1, 2, 3, 4, 8))
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+# Sums are written in the order in which they are to be taken: were the compiler free to choose it, the last bit of a
+# state would depend on which functions a process has compiled itself and which it found in the cache.
+
+
+@njit(cache=True, nogil=True)
+def _inner(x: Vector, y: Vector, start: np.uint64, stop: np.uint64) -> float:
+    """Σ x_j y_j for start ≤ j < stop, in eight sums."""
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    j = start
+    while j + _EIGHT <= stop:
+        a += x[j] * y[j]
+        b += x[j + _ONE] * y[j + _ONE]
+        c += x[j + _TWO] * y[j + _TWO]
+        d += x[j + _THREE] * y[j + _THREE]
+        k = j + _FOUR
+        e += x[k] * y[k]
+        f += x[k + _ONE] * y[k + _ONE]
+        g += x[k + _TWO] * y[k + _TWO]
+        h += x[k + _THREE] * y[k + _THREE]
+        j += _EIGHT
+    while j < stop:
+        a += x[j] * y[j]
+        j += _ONE
+    return ((a + b) + (c + d)) + ((e + f) + (g + h))
+
+
+@njit(cache=True, nogil=True)
 def forward(factor: Matrix, size: int, b: Vector) -> None:
     """B ← U⁻ᵀ b."""
     n = np.uint64(size)
@@ -77,44 +101,25 @@ def forward(factor: Matrix, size: int, b: Vector) -> None:
         i += _ONE
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True)
 def backward(factor: Matrix, size: int, b: Vector) -> None:
     """B ← U⁻¹ b."""
-    n = np.uint64(size)
-    i = n
-    while i >= _FOUR:
-        p, q, r, s = factor[i - _ONE], factor[i - _TWO], factor[i - _THREE], factor[i - _FOUR]
-        w, x, y, z = b[i - _ONE], b[i - _TWO], b[i - _THREE], b[i - _FOUR]
-        for j in range(i, n):
-            w -= p[j] * b[j]
-            x -= q[j] * b[j]
-            y -= r[j] * b[j]
-            z -= s[j] * b[j]
-        w /= p[i - _ONE]
-        x = (x - q[i - _ONE] * w) / q[i - _TWO]
-        y = (y - r[i - _ONE] * w - r[i - _TWO] * x) / r[i - _THREE]
-        z = (z - s[i - _ONE] * w - s[i - _TWO] * x - s[i - _THREE] * y) / s[i - _FOUR]
-        b[i - _ONE], b[i - _TWO], b[i - _THREE], b[i - _FOUR] = w, x, y, z
-        i -= _FOUR
+    i = np.uint64(size)
     while i >= _ONE:
-        p, w = factor[i - _ONE], b[i - _ONE]
-        for j in range(i, n):
-            w -= p[j] * b[j]
-        b[i - _ONE] = w / p[i - _ONE]
         i -= _ONE
+        row = factor[i]
+        b[i] = (b[i] - _inner(row, b, i + _ONE, np.uint64(size))) / row[i]
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True)
 def solve_halfway(factor: Matrix, size: int, half: Matrix, mass: float, x: Vector) -> float:
     """X ← solution of K x + (y/2)·1 = r, Σx = mass; return y. half = (U⁻ᵀr, U⁻ᵀ1) as two rows.
 
     With u = (K + 11ᵀ)⁻¹1 the solution is (K + 11ᵀ)⁻¹r − η u, where 1ᵀ(K + 11ᵀ)⁻¹r and 1ᵀu are inner products
     of the halves: one triangular solve is left.
     """
-    mixed, total = 0.0, 0.0
-    for i in range(size):
-        mixed += half[0, i] * half[1, i]
-        total += half[1, i] * half[1, i]
+    mixed = _inner(half[0], half[1], np.uint64(0), np.uint64(size))
+    total = _inner(half[1], half[1], np.uint64(0), np.uint64(size))
     eta = (mixed - mass) / total
     for i in range(size):
         x[i] = half[0, i] - eta * half[1, i]
@@ -131,7 +136,7 @@ def copy_upper(source: Matrix, target: Matrix, size: int) -> None:
             target[i, j] = source[i, j]
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True)
 def _factorise(matrix: Matrix, size: int) -> bool:
     """Matrix ← its upper Cholesky factor, in the leading block; False when a pivot is not positive."""
     n = np.uint64(size)

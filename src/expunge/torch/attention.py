@@ -8,7 +8,7 @@ keys are not gated.
 Beyond the paper: `gain` and `floor` rescale the gate (α itself sums to one over the prefix and competes with ones
 inside the chunk), `window` leaves that many keys before the chunk ungated, and cap and width can differ by head and be
 learned. `closing` replaces the paper's fixed threshold of 1e−3 below which a key is reserve: weights are α·exp(logit),
-so the derivative is of order 1/α, and a key just above zero with a large logit would make training explode.
+so the derivative is up to 1/α, out of all proportion for a key just above zero with a large logit.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def prefix_coefficients(
     """Coefficients (B, h, b, T) and offsets (B, h, b) of the prefixes of lengths `counts` of keys (B, h, T, d).
 
     Coefficients below `closing`/n are closed: exactly zero, without a gradient, like reserve ones. A readout that
-    multiplies by α has derivatives of order 1/α, so a coefficient just above zero can make training explode. Caps and
+    multiplies by α has derivatives of up to 1/α, out of all proportion for a coefficient just above zero. Caps and
     widths are (1,) or (h,). fp16 and bf16 keys are solved in fp32; fp64 stays fp64, in the reference op.
     """
     lengths = tuple(int(count) for count in counts)
