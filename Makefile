@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: install browser test demo docs serve screenshots lint types borders format audit audit-quick bench sequential warranties proofs \
-	bounds durable service selection release soak clean
+	bounds durable service selection gate release soak clean
 
 $(STAMP): pyproject.toml
 	test -x $(PYTHON) || python3 -m venv $(VENV)
@@ -88,6 +88,9 @@ selection: $(STAMP)
 
 release: $(STAMP)
 	$(PYTHON) tools/release.py check
+
+gate: $(STAMP)
+	$(PYTHON) benchmarks/gate.py --ahead
 
 soak: $(STAMP)
 	$(PYTHON) benchmarks/soak.py
