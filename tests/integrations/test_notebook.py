@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ import pytest
 import expunge
 from expunge import DeletionRefused, InputError, Memory
 from expunge.integrations.notebook import Notebook
-from expunge.store import Store
+from expunge.store import Store, StoredMemory
 from expunge.types import Matrix
+from expunge.view import View
 
 
 @pytest.fixture
@@ -165,4 +167,34 @@ def test_many_hands_on_one_notebook(store: Store, tmp_path: Path) -> None:
     assert problems == []
     notebook = Notebook(store, "notes")
     assert sorted(note.id for note in notebook.notes()) == [f"h{hand}-{n}" for hand in range(4) for n in (1, 3, 5)]
+    store.verify()
+
+
+@pytest.mark.parametrize(("at", "taken"), [(9, ["n1"]), (9, ["n1", "n2"]), (3, ["n1"]), (3, ["n0", "n1", "n2"])])
+def test_somebody_else_erases_it_at_the_same_moment(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, taken: list[str]
+) -> None:
+    """Between looking and erasing another handle is quicker: what is gone is gone, the rest is erased."""
+    notebook = Notebook(store, "notes", sigma=2.0, nu=0.5)
+    fill(notebook, at)
+    quick = [taken]
+    look = StoredMemory.look
+
+    def slow(self: StoredMemory, seen: Callable[[View], Any]) -> Any:
+        found = look(self, seen)
+        if quick:
+            names = quick.pop()
+            with expunge.open(f"sqlite:///{tmp_path / 'notes.db'}") as other:
+                Notebook(other, "notes", sigma=2.0, nu=0.5).erase(names)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StoredMemory, "look", slow)
+        notebook.erase(["n1", "n2"], missing_ok=True)
+    assert quick == []
+    left = {f"n{number}" for number in range(at)} - {"n1", "n2", *taken}
+    assert {note.id for note in notebook.notes()} == left
+    assert notebook.erase(["n1", "n2"], missing_ok=True) == ()
+    with pytest.raises(InputError):
+        notebook.erase(["n1", "n2"])
     store.verify()

@@ -258,21 +258,14 @@ class ExpungeStore(BaseStore):
             payload = {"value": value, "vectors": rows[1:].tolist() if len(rows) else None}
             label = json.dumps([list(name[0]), name[1], made, now], ensure_ascii=False)
             steps += self.notebook.write(key, id=label, subject=self._subject(*name), payload=payload)
-        ids = [version.id for version in old]
-        if ids:
-            try:
-                steps += self.notebook.erase(ids)
-            except InputError:
-                # Somebody else has erased some of them since; what is left is older than what they put.
-                steps += [step for one in ids if self._is_there(one) for step in self.notebook.erase(one)]
+        if old:
+            # Somebody else may have erased some of them since; what is left is older than what they put.
+            steps += self.notebook.erase([version.id for version in old], missing_ok=True)
         for step in steps:
             told = Made(*name, step)
             self.receipts.append(told)
             if self._on_receipt is not None:
                 self._on_receipt(told)
-
-    def _is_there(self, name: str) -> bool:
-        return self.notebook.look(lambda view: view.slot(name) is not None or name in view.warranties.records, False)
 
 
 def _version(name: str, row: int) -> _Version | None:

@@ -134,16 +134,16 @@ class Notebook:
                 return (Step(receipt.outcome, receipt.index, receipt.applied), *self._grown(memory))
         raise self._crowded()
 
-    def erase(self, ids: str | Iterable[str]) -> tuple[Step, ...]:
-        """Erase notes; the memory goes with the last of them."""
+    def erase(self, ids: str | Iterable[str], *, missing_ok: bool = False) -> tuple[Step, ...]:
+        """Erase notes; the memory goes with the last of them. With `missing_ok` what is already gone is no error."""
         names = [ids] if isinstance(ids, str) else list(ids)
         with self._turn:
-            return self._erased(lambda view: _known(view, names))
+            return self._erased(lambda view: _known(view, names, missing_ok), missing_ok=missing_ok)
 
     def erase_subject(self, subject: str) -> Erasure:
         """Erase everything of a subject: the notes here, and whatever other memories of the store have."""
         with self._turn:
-            steps = self._erased(lambda view: _of_subject(view, subject), only_make_room=True)
+            steps = self._erased(lambda view: _of_subject(view, subject), missing_ok=True, only_make_room=True)
         try:
             summary = self.store.erase_subject(subject)
         except InputError:
@@ -211,13 +211,18 @@ class Notebook:
             return ()
         return (Step(receipt.outcome, receipt.index),)
 
-    def _erased(self, choose: Callable[[View], list[str]], *, only_make_room: bool = False) -> tuple[Step, ...]:
-        """Erase what `choose` picks, or only make it possible to: the cap follows, or the memory goes."""
+    def _erased(
+        self, choose: Callable[[View], list[str]], *, missing_ok: bool, only_make_room: bool = False
+    ) -> tuple[Step, ...]:
+        """Erase what `choose` picks, or only make it possible to: the cap follows, or the memory goes.
+
+        Each step is taken on the state that the choice was made on, or the choice is made again.
+        """
         steps: list[Step] = []
         for _ in range(_TRIES):
             memory = self.memory
             if memory is None:
-                if only_make_room:
+                if missing_ok:
                     return tuple(steps)
                 raise InputError(f"nothing is remembered in {self.name!r}")
             try:
@@ -228,9 +233,11 @@ class Notebook:
                 if names and left < fewest_keys(memory.cap):
                     receipt = memory.rebuild(cap=cap_from(left, nu=self.nu), expected=digest)
                     steps.append(Step(receipt.outcome, receipt.index))
-                if only_make_room:
+                    if not only_make_room:
+                        continue
+                if only_make_room or (missing_ok and not names):
                     return tuple(steps)
-                receipt = memory.delete(names)
+                receipt = memory.delete(names, expected=digest)
                 return (*steps, Step(receipt.outcome, receipt.index, receipt.applied))
             except Conflict:
                 continue
@@ -276,13 +283,13 @@ def _notes(view: View, rows: Iterable[int], similarity: Vector | None = None) ->
             yield Note(name, entry.subject, decode_payload(entry.payload), entry.key, 0.0, near)
 
 
-def _known(view: View, names: list[str]) -> list[str]:
+def _known(view: View, names: list[str], missing_ok: bool) -> list[str]:
     if len(set(names)) < len(names):
         raise InputError("an id is listed twice; nothing was deleted")
-    for name in names:
-        if view.slot(check_id(name)) is None and name not in view.warranties.records:
-            raise InputError(f"no entry has id {name!r}; nothing was deleted")
-    return names
+    known = [view.slot(check_id(name)) is not None or name in view.warranties.records for name in names]
+    if not missing_ok and not all(known):
+        raise InputError(f"no entry has id {names[known.index(False)]!r}; nothing was deleted")
+    return [name for name, there in zip(names, known, strict=True) if there]
 
 
 def _of_subject(view: View, subject: str) -> list[str]:
