@@ -128,7 +128,9 @@ class Draft:
         state = self.state
         losses: dict[int, int] = {}
         counts = state.multiplicity[: state.sites].copy()
-        for site in self.base.entries.site[slots].tolist():
+        site_of = self.base.entries.site
+        for slot in slots:
+            site = site_of.item(slot)
             losses[site] = losses.get(site, 0) + 1
             counts[site] -= 1
         if not self._solve(state, lambda candidate: path.remove(candidate, losses), counts):

@@ -68,6 +68,10 @@ def kernel_block(a: Matrix, b: Matrix, sigma: float) -> Matrix:
 def fill_kernel(a: Matrix, b: Matrix, sigma: float, out: Matrix) -> None:
     """Write κ of every pair of (m, d) and (n, d) to `out`, (m, n), in place and in parts that stay in the cache."""
     factor = -1.0 / (sigma * sigma)
+    if out.size <= PART:
+        _accumulate(a, b, factor, EXPONENT_FLOOR, out)
+        np.exp(out, out=out)
+        return
     rows = max(1, PART // max(1, b.shape[0]))
     for start in range(0, a.shape[0], rows):
         part = out[start : start + rows]

@@ -430,7 +430,8 @@ class Memory:
                     measured=grounds.measured,
                     allowed=grounds.allowed,
                 )
-            zero = not any(view.state.alpha[view.entries.site[slot]] for slot in slots)
+            weight, site_of = view.state.alpha.item, view.entries.site.item
+            zero = not any(weight(site_of(slot)) for slot in slots)
             outcome: Outcome = "rescued" if draft.rescued else "certified_zero" if zero else "decrement"
             covers = (
                 "the removed coefficients were exactly zero: no readout changes"
@@ -577,7 +578,6 @@ class Memory:
         if view.state.margin is not before.state.margin:
             self._spare = before.state.margin
         self._wipe(view)
-        view.state.gram.retain(view.state.alpha)
         # Every absent site once held an entry whose slot is still there, so counting slots is enough.
         if view.count - view.size > max(COMPACT_ABOVE, view.size // 4):
             self._view = view.compacted()
@@ -608,19 +608,21 @@ class Memory:
         return receipt
 
     def _wipe(self, view: View) -> None:
-        """Overwrite the content of entries that the published view no longer counts."""
-        while self._unwiped:
-            slots = [slot for slot in self._unwiped if not view.alive[slot]]
-            sites = {int(view.entries.site[slot]) for slot in slots} - {-1}
-            gone = [site for site in sites if view.state.status[site] == ABSENT]
-            for site in gone:
-                packed = view.state.gram.keys[site].tobytes()
+        """Overwrite the content of entries that the published view no longer counts; drop kernel rows of no use."""
+        state, entries = view.state, view.entries
+        slots = [slot for slot in self._unwiped if not view.alive[slot]]
+        gone = []
+        for slot in slots:
+            site = entries.site.item(slot)
+            if site >= 0 and state.status[site] == ABSENT:
+                gone.append(site)
+                packed = state.gram.keys[site].tobytes()
                 # The key may be wiped already, and zero may be another site's.
                 if view.site_of_key.get(packed) == site:
                     del view.site_of_key[packed]
-            view.state.gram.wipe(gone)
-            view.entries.wipe(slots)
-            self._unwiped.clear()
+        state.gram.retain(state.alpha, gone)
+        entries.wipe(slots)
+        self._unwiped.clear()
 
     def _receipt(
         self,

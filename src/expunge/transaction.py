@@ -20,10 +20,11 @@ from numba import njit
 from expunge.check import StateCheck
 from expunge.errors import ExpungeError
 from expunge.receipt import Attempt
+from expunge.solver.gram import product
 from expunge.solver.pivot import refinement_floor
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
 from expunge.tolerances import PARTITION_THRESHOLD, PUBLISHED
-from expunge.types import IndexArray, StatusArray, Vector
+from expunge.types import IndexArray, Matrix, StatusArray, Vector
 
 __all__ = ["Path", "Trial", "check_candidate", "transact"]
 
@@ -121,20 +122,44 @@ def _judge(
     return abs(total + rest), box, stationarity, agrees
 
 
+@njit(cache=True, nogil=True)
+def _recompute(
+    rows: Matrix,
+    site_of: IndexArray,
+    count: int,
+    alpha: Vector,
+    ceiling: Vector,
+    status: StatusArray,
+    multiplicity: IndexArray,
+    members: IndexArray,
+    counts: IndexArray,
+    offset: float,
+    cap: float,
+    threshold: float,
+    slack: Vector,
+) -> tuple[float, float, float, bool]:
+    """`_judge`, with Kα from the first `count` kernel rows, which are those of the sites `site_of`."""
+    sums = product(rows, site_of, count, alpha, counts.size)
+    return _judge(alpha, ceiling, status, multiplicity, members, counts, sums, offset, cap, threshold, slack)
+
+
 def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISHED) -> StateCheck:
     """Recompute a candidate's errors from kernel rows, coefficients and offset, for these site counts.
 
     The slacks so found replace the candidate's own. A candidate whose bookkeeping disagrees with its
     coefficients is marked as no starting point for a path.
     """
-    mass, box, stationarity, agrees = _judge(
+    gram = state.gram
+    mass, box, stationarity, agrees = _recompute(
+        gram.rows,
+        gram.site_of,
+        gram.count,
         state.alpha,
         state.ceiling,
         state.status,
         state.multiplicity,
         state.margin.members,
         counts,
-        state.gram.product(state.alpha),
         state.offset,
         state.cap,
         PARTITION_THRESHOLD,

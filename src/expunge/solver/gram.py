@@ -9,7 +9,7 @@ which may have held an erased entry, lives on in their unused parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 from numba import njit
@@ -17,7 +17,7 @@ from numba import njit
 from expunge.kernel import fill_kernel, kernel_block
 from expunge.types import IndexArray, Matrix, Vector
 
-__all__ = ["GramRows", "add_weighted_rows"]
+__all__ = ["GramRows", "add_weighted_rows", "product"]
 
 
 @njit(cache=True, nogil=True)
@@ -38,7 +38,8 @@ def add_weighted_rows(rows: Matrix, picked: IndexArray, weights: Vector, columns
 
 
 @njit(cache=True, nogil=True)
-def _product(rows: Matrix, site_of: IndexArray, count: int, coefficients: Vector, sites: int) -> Vector:
+def product(rows: Matrix, site_of: IndexArray, count: int, coefficients: Vector, sites: int) -> Vector:
+    """Kα at every site, from the first `count` rows."""
     weights = np.empty(count)
     for row in range(count):
         weights[row] = coefficients[site_of[row]]
@@ -75,21 +76,27 @@ def _drop(rows: Matrix, row_of: IndexArray, site_of: IndexArray, count: int, sit
 
 
 @njit(cache=True, nogil=True)
-def _drop_idle(
-    rows: Matrix, row_of: IndexArray, site_of: IndexArray, count: int, sites: int, coefficients: Vector
+def _retain(
+    keys: Matrix,
+    rows: Matrix,
+    row_of: IndexArray,
+    site_of: IndexArray,
+    count: int,
+    sites: int,
+    coefficients: Vector,
+    gone: IndexArray,
 ) -> int:
-    """Drop the row of every site without a coefficient; return how many are left."""
     for row in range(count - 1, -1, -1):
         if coefficients[site_of[row]] == 0.0:
             count = _drop(rows, row_of, site_of, count, sites, site_of[row])
+    for site in gone:
+        keys[site] = 0.0
+        for row in range(count):
+            rows[row, site] = 0.0
     return count
 
 
-@njit(cache=True, nogil=True)
-def _erase(keys: Matrix, rows: Matrix, count: int, site: int) -> None:
-    keys[site] = 0.0
-    for row in range(count):
-        rows[row, site] = 0.0
+_NONE: IndexArray = np.zeros(0, dtype=np.int64)
 
 
 class GramRows:
@@ -133,13 +140,6 @@ class GramRows:
         self.site_of = np.full(self.rows.shape[0], -1, dtype=np.int64)
         self.require(active)
 
-    def wipe(self, sites: Iterable[int]) -> None:
-        """Overwrite what is held of deleted sites: their keys and their kernel values."""
-        for site in sites:
-            if self.row_of[site] >= 0:
-                self.count = int(_drop(self.rows, self.row_of, self.site_of, self.count, self.sites, site))
-            _erase(self.keys, self.rows, self.count, site)
-
     def column_for(self, key: Vector) -> Vector:
         """κ(row sites, key), in row order."""
         return kernel_block(self.keys[self.site_of[: self.count]], key[None, :], self.sigma)[:, 0]
@@ -169,14 +169,19 @@ class GramRows:
         self.site_of[row] = site
         self.count = row + 1
 
-    def retain(self, coefficients: Vector) -> None:
-        """Drop the rows of sites that have no coefficient; `coefficients` is indexed by site."""
-        self.count = int(_drop_idle(self.rows, self.row_of, self.site_of, self.count, self.sites, coefficients))
+    def retain(self, coefficients: Vector, gone: Sequence[int] = ()) -> None:
+        """Drop the rows of sites that have no coefficient, and overwrite what is held of those that are `gone`.
+
+        `coefficients` is indexed by site; those of deleted sites are zero.
+        """
+        wiped = np.array(gone) if gone else _NONE
+        count = _retain(self.keys, self.rows, self.row_of, self.site_of, self.count, self.sites, coefficients, wiped)
+        self.count = int(count)
 
     def product(self, coefficients: Vector) -> Vector:
         """Kα at every site, from the rows alone; `coefficients` is indexed by site."""
-        product: Vector = _product(self.rows, self.site_of, self.count, coefficients, self.sites)
-        return product
+        sums: Vector = product(self.rows, self.site_of, self.count, coefficients, self.sites)
+        return sums
 
     def block(self, rows: IndexArray, columns: IndexArray) -> Matrix:
         """κ between sites that have rows and any sites."""

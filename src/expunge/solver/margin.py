@@ -22,7 +22,7 @@ from expunge.types import IndexArray, Matrix, Vector
 __all__ = [
     "MarginFactor",
     "append_row",
-    "forward",
+    "forward_pair",
     "pivot_floor",
     "refined_inverse",
     "remove_row",
@@ -78,17 +78,25 @@ def _inner(x: Vector, y: Vector, start: np.uint64, stop: np.uint64) -> float:
 
 
 @njit(cache=True, nogil=True)
+def _corner(p: Vector, q: Vector, r: Vector, s: Vector, i: np.uint64, b: Vector) -> tuple[float, float, float, float]:
+    """Solve the triangle of four rows whose first column is i for its part of b; return that part."""
+    j, k, m = i + _ONE, i + _TWO, i + _THREE
+    w = b[i] / p[i]
+    x = (b[j] - w * p[j]) / q[j]
+    y = (b[k] - w * p[k] - x * q[k]) / r[k]
+    z = (b[m] - w * p[m] - x * q[m] - y * r[m]) / s[m]
+    b[i], b[j], b[k], b[m] = w, x, y, z
+    return w, x, y, z
+
+
+@njit(cache=True, nogil=True)
 def forward(factor: Matrix, size: int, b: Vector) -> None:
     """B ← U⁻ᵀ b."""
     n = np.uint64(size)
     i = np.uint64(0)
     while i + _FOUR <= n:
         p, q, r, s = factor[i], factor[i + _ONE], factor[i + _TWO], factor[i + _THREE]
-        w = b[i] / p[i]
-        x = (b[i + _ONE] - w * p[i + _ONE]) / q[i + _ONE]
-        y = (b[i + _TWO] - w * p[i + _TWO] - x * q[i + _TWO]) / r[i + _TWO]
-        z = (b[i + _THREE] - w * p[i + _THREE] - x * q[i + _THREE] - y * r[i + _THREE]) / s[i + _THREE]
-        b[i], b[i + _ONE], b[i + _TWO], b[i + _THREE] = w, x, y, z
+        w, x, y, z = _corner(p, q, r, s, i, b)
         for j in range(i + _FOUR, n):
             b[j] -= (w * p[j] + x * q[j]) + (y * r[j] + z * s[j])
         i += _FOUR
@@ -102,13 +110,61 @@ def forward(factor: Matrix, size: int, b: Vector) -> None:
 
 
 @njit(cache=True, nogil=True)
+def forward_pair(factor: Matrix, size: int, pair: Matrix) -> None:
+    """`forward` for both rows of `pair`, going through the factor once."""
+    n = np.uint64(size)
+    i = np.uint64(0)
+    b, c = pair[0], pair[1]
+    while i + _FOUR <= n:
+        p, q, r, s = factor[i], factor[i + _ONE], factor[i + _TWO], factor[i + _THREE]
+        bw, bx, by, bz = _corner(p, q, r, s, i, b)
+        cw, cx, cy, cz = _corner(p, q, r, s, i, c)
+        for j in range(i + _FOUR, n):
+            b[j] -= (bw * p[j] + bx * q[j]) + (by * r[j] + bz * s[j])
+            c[j] -= (cw * p[j] + cx * q[j]) + (cy * r[j] + cz * s[j])
+        i += _FOUR
+    while i < n:
+        p = factor[i]
+        b[i] /= p[i]
+        c[i] /= p[i]
+        for j in range(i + _ONE, n):
+            b[j] -= b[i] * p[j]
+            c[j] -= c[i] * p[j]
+        i += _ONE
+
+
+@njit(cache=True, nogil=True)
 def backward(factor: Matrix, size: int, b: Vector) -> None:
     """B ← U⁻¹ b."""
-    i = np.uint64(size)
+    i = n = np.uint64(size)
+    while i >= _FOUR:
+        i -= _FOUR
+        p, q, r, s = factor[i], factor[i + _ONE], factor[i + _TWO], factor[i + _THREE]
+        pa, pb, pc, pd, qa, qb, qc, qd = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        ra, rb, rc, rd, sa, sb, sc, sd = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        j = i + _FOUR
+        while j + _FOUR <= n:
+            k, h, m = j + _ONE, j + _TWO, j + _THREE
+            w, x, y, z = b[j], b[k], b[h], b[m]
+            pa, pb, pc, pd = pa + p[j] * w, pb + p[k] * x, pc + p[h] * y, pd + p[m] * z
+            qa, qb, qc, qd = qa + q[j] * w, qb + q[k] * x, qc + q[h] * y, qd + q[m] * z
+            ra, rb, rc, rd = ra + r[j] * w, rb + r[k] * x, rc + r[h] * y, rd + r[m] * z
+            sa, sb, sc, sd = sa + s[j] * w, sb + s[k] * x, sc + s[h] * y, sd + s[m] * z
+            j += _FOUR
+        while j < n:
+            w = b[j]
+            pa, qa, ra, sa = pa + p[j] * w, qa + q[j] * w, ra + r[j] * w, sa + s[j] * w
+            j += _ONE
+        k, h, m = i + _ONE, i + _TWO, i + _THREE
+        z = (b[m] - ((sa + sb) + (sc + sd))) / s[m]
+        y = (b[h] - ((ra + rb) + (rc + rd)) - z * r[m]) / r[h]
+        x = (b[k] - ((qa + qb) + (qc + qd)) - z * q[m] - y * q[h]) / q[k]
+        w = (b[i] - ((pa + pb) + (pc + pd)) - z * p[m] - y * p[h] - x * p[k]) / p[i]
+        b[i], b[k], b[h], b[m] = w, x, y, z
     while i >= _ONE:
         i -= _ONE
         row = factor[i]
-        b[i] = (b[i] - _inner(row, b, i + _ONE, np.uint64(size))) / row[i]
+        b[i] = (b[i] - _inner(row, b, i + _ONE, n)) / row[i]
 
 
 @njit(cache=True, nogil=True)
@@ -198,7 +254,8 @@ def remove_row(factor: Matrix, size: int, position: int, half: Matrix) -> None:
         # The lower row still lies one place to the right.
         top, bottom = factor[i], factor[i + _ONE]
         a, b = top[i], bottom[i + _ONE]
-        radius = np.hypot(a, b)
+        # Pivots lie between 1e−8 and 2, so their squares need no scaling.
+        radius = np.sqrt(a * a + b * b)
         cosine, sine = a / radius, b / radius
         top[i] = radius
         for j in range(i + _ONE, last):
@@ -295,8 +352,7 @@ class MarginFactor:
         """Solve K x + (y/2)·1 = right, Σx = mass; return (x, y)."""
         half = np.ones((2, self.size))
         half[0] = right
-        forward(self._factor, self.size, half[0])
-        forward(self._factor, self.size, half[1])
+        forward_pair(self._factor, self.size, half)
         x = np.empty(self.size)
         return x, float(solve_halfway(self._factor, self.size, half, mass, x))
 

@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from expunge.solver.gram import add_weighted_rows
-from expunge.solver.margin import append_row, forward, pivot_floor, remove_row, solve_halfway
+from expunge.solver.margin import append_row, forward_pair, pivot_floor, remove_row, solve_halfway
 from expunge.solver.state import BOUND, DRIVEN, MARGIN, RESERVE, State
 from expunge.tolerances import SLACK_TOLERANCE
 from expunge.types import IndexArray, Matrix, StatusArray, Vector
@@ -40,6 +40,8 @@ _EPS = float(np.finfo(np.float64).eps)
 
 # Keys closer than this to their event are at it; slacks are of order one, coefficients relative to their cap.
 TIE = 8.0 * _EPS
+
+BARELY_MORE = 1.0 + 8.0 * _EPS
 
 _RESERVE, _MARGIN, _BOUND, _DRIVEN = RESERVE, MARGIN, BOUND, DRIVEN
 
@@ -73,8 +75,7 @@ def _halves(
     for i in range(size):
         half[0, i] = _pull(rows, row_of, driven, driven_rates, members[i])
         half[1, i] = 1.0
-    forward(factor, size, half[0])
-    forward(factor, size, half[1])
+    forward_pair(factor, size, half)
 
 
 @njit(cache=True, nogil=True)
@@ -136,13 +137,14 @@ def _events(
     sites: int,
     member_floor: float,
     slack_floor: float,
+    limit: float,
 ) -> tuple[int, float, int]:
-    """(Steepest violator among the sites at zero slack or −1, step to the first event, its site or −1).
+    """(Steepest violator among the sites at zero slack or −1, step to the first event before `limit`, its site or −1).
 
     A member at its bound that moves outward is an event at step zero.
     """
     violator, steepest = -1, slack_floor
-    step, first = np.inf, -1
+    step, first = limit, -1
     for k in range(members.size):
         site, rate = members[k], member_rates[k]
         if rate < -member_floor:
@@ -160,7 +162,8 @@ def _events(
             distance, speed = -slack[site], rates[site]
         else:
             continue
-        if speed <= slack_floor:
+        # Most are far from their event; the division is for the few that this cannot tell to be.
+        if speed <= slack_floor or distance > TIE + BARELY_MORE * step * speed:
             continue
         if distance <= TIE and speed > steepest:
             violator, steepest = site, speed
@@ -246,18 +249,16 @@ def _follow(
         offset_rate, member_floor, slack_floor = _direction(
             rows, row_of, factor, inside, half, driven, driven_rates, sites, member_rates, rates
         )
+        limit = remaining
+        if until_free and rates[driven[0]] > 0.0:
+            limit = min(limit, -slack[driven[0]] / rates[driven[0]])
         violator, step, site = _events(
-            alpha, ceiling, slack, status, inside, member_rates, rates, sites, member_floor, slack_floor
+            alpha, ceiling, slack, status, inside, member_rates, rates, sites, member_floor, slack_floor, limit
         )
         if violator >= 0:
             return TIED, violator, size, remaining, moved, pivots
         if site >= 0 and status[site] == _MARGIN and _at_bound(alpha[site], ceiling[site]):
             return TIED, site, size, remaining, moved, pivots
-        limit = remaining
-        if until_free and rates[driven[0]] > 0.0:
-            limit = min(limit, -slack[driven[0]] / rates[driven[0]])
-        if step >= limit:
-            step, site = limit, -1
         for k in range(size):
             alpha[members[k]] += step * member_rates[k]
         for k in range(driven.size):
@@ -360,6 +361,7 @@ def move(state: State, driven: IndexArray, driven_rates: Vector) -> Motion:
         state.sites,
         member_floor,
         slack_floor,
+        np.inf,
     )
     return Motion(driven, driven_rates, member_rates, offset_rate, rates, member_floor, violator, float(step), site)
 

@@ -32,7 +32,7 @@ def drive(state: State, driven: IndexArray, targets: Vector, *, until_free: bool
     """
     for site in driven.tolist():
         state.gram.require_one(site)
-    rates = targets - state.alpha[driven]
+    rates = targets - state.alpha.take(driven)
     rounding = ROUNDING / sum(abs(rate) for rate in rates.tolist())
     remaining = 1.0
     budget = 200 + 20 * state.sites
@@ -213,7 +213,7 @@ def remove(state: State, losses: dict[int, int]) -> None:
         saturate(state)
         return
     driven = np.array(over)
-    drive(state, driven, state.ceiling[driven])
+    drive(state, driven, state.ceiling.take(driven))
     for site in over:
         state.status[site] = BOUND if state.multiplicity[site] else ABSENT
     tidy(state)
