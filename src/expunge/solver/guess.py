@@ -35,18 +35,22 @@ LIBSVM_TOLERANCE = 1e-3
 # Rounds without fewer wrong signs after which block pivots count as cycling.
 PATIENCE = 4
 
+# Share of wrong signs with which half of the keys still order the others well enough.
+LOOSE = 0.04
 
-def nested_guess(gram: GramRows, ceiling: Vector) -> Vector | None:
+
+def nested_guess(gram: GramRows, ceiling: Vector, *, loose: float = 0.0) -> Vector | None:
     """Coefficients by site, as a rule optimal up to rounding; None where a margin on the way is not definite.
 
-    On exit the active sites have their rows, and others may.
+    On exit the active sites have their rows, and others may. Keys of wrong sign are let pass up to the share `loose`.
     """
+    enough = int(loose * gram.sites)
     if gram.sites <= SMALL:
-        return _block_pivots(gram, ceiling, np.arange(gram.sites), gram.sites)
+        return _block_pivots(gram, ceiling, np.arange(gram.sites), gram.sites, enough)
     half = np.sort(np.random.default_rng(0).permutation(gram.sites)[: gram.sites // 2])
     # With ceilings so much higher the smaller problem has the same ν.
     raised = ceiling[half] * (ceiling.sum() / ceiling[half].sum())
-    coarse = nested_guess(GramRows(gram.keys[half], gram.sigma), raised)
+    coarse = nested_guess(GramRows(gram.keys[half], gram.sigma), raised, loose=LOOSE)
     if coarse is None:
         return None
     active = np.flatnonzero(coarse)
@@ -54,11 +58,14 @@ def nested_guess(gram: GramRows, ceiling: Vector) -> Vector | None:
     weights = np.zeros(gram.sites)
     weights[half[active]] = coarse[active]
     margin = int(np.count_nonzero(coarse[active] < raised[active]))
-    return _block_pivots(gram, ceiling, np.argsort(gram.product(weights)), margin)
+    return _block_pivots(gram, ceiling, np.argsort(gram.product(weights)), margin, enough)
 
 
-def _block_pivots(gram: GramRows, ceiling: Vector, order: IndexArray, margin: int) -> Vector | None:
-    """Solve, starting from the `margin` keys around the place in `order` up to which the ceilings hold the mass."""
+def _block_pivots(gram: GramRows, ceiling: Vector, order: IndexArray, margin: int, enough: int) -> Vector | None:
+    """Solve, starting from the `margin` keys around the place in `order` up to which the ceilings hold the mass.
+
+    With no more than `enough` wrong signs left, a feasible point near the solution will do.
+    """
     place = int(np.searchsorted(np.cumsum(ceiling[order]), 1.0))
     first = max(0, place - margin // 2) if margin < gram.sites else 0
     status = np.full(gram.sites, RESERVE, dtype=np.int8)
@@ -84,7 +91,7 @@ def _block_pivots(gram: GramRows, ceiling: Vector, order: IndexArray, margin: in
         freed = bound[slack[bound] > SLACK_TOLERANCE]
         wrong = low.size + high.size + entering.size + freed.size
         fewest, patience = (wrong, PATIENCE) if wrong < fewest else (fewest, patience - 1)
-        if wrong == 0 or patience == 0:
+        if wrong <= enough or patience == 0:
             alpha = np.zeros(gram.sites)
             alpha[bound], alpha[members] = ceiling[bound], solved
             return alpha if wrong == 0 else _feasible(alpha, ceiling, members)

@@ -365,14 +365,11 @@ class MarginFactor:
                 return False
         else:
             try:
-                factor = scipy.linalg.cholesky(factor, lower=False, overwrite_a=True, check_finite=False)
+                upper = scipy.linalg.cholesky(factor, lower=False, overwrite_a=True, check_finite=False)
+                factor = np.ascontiguousarray(upper)
             except scipy.linalg.LinAlgError:
                 return False
-        self.size = 0
-        self.reserve(size)
-        self._members[:size] = members
-        self._factor[:size, :size] = factor
-        self.size = size
+        self._members, self._factor, self.size = members.copy(), factor, size
         return True
 
     def smallest_pivot(self) -> float:
