@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import subprocess
 import sys
 import time
@@ -96,7 +97,9 @@ def routes_of(app: Any) -> list[Any]:
 
 
 @contextmanager
-def running(url: str, *words: str, key: Path | None = None) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
+def running(
+    url: str, *words: str, key: Path | None = None, trusted: ssl.SSLContext | bool = True
+) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
     """`expunge serve` as a process of its own: the process, where it listens, and its log."""
     log = Path(f"/tmp/expunge-test-{os.getpid()}-{time.monotonic_ns()}.log")  # noqa: S108
     command = [sys.executable, "-m", "expunge", "serve", "--store", url, "--port", "0", "--json", *words]
@@ -109,7 +112,7 @@ def running(url: str, *words: str, key: Path | None = None) -> Iterator[tuple[su
             line = process.stdout.readline()
             assert line, log.read_text()
             address = json.loads(line)["url"]
-            _await_ready(address, process, log)
+            _await_ready(address, process, log, trusted)
             workers = int(words[words.index("--workers") + 1]) if "--workers" in words else 1
             while log.read_text().count("Application startup complete.") < workers:
                 time.sleep(0.05)
@@ -127,12 +130,12 @@ def running(url: str, *words: str, key: Path | None = None) -> Iterator[tuple[su
             log.unlink(missing_ok=True)
 
 
-def _await_ready(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def _await_ready(address: str, process: subprocess.Popen[bytes], log: Path, trusted: ssl.SSLContext | bool) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         assert process.poll() is None, log.read_text()
         try:
-            if httpx.get(f"{address}ready", timeout=5).status_code == 200:
+            if httpx.get(f"{address}ready", timeout=5, verify=trusted).status_code == 200:
                 return
         except httpx.TransportError:
             time.sleep(0.1)

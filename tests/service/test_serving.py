@@ -6,10 +6,13 @@ import importlib.util
 import json
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,11 @@ import httpx
 import numpy as np
 import psutil  # type: ignore[import-untyped]
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 import expunge
 import expunge.service
@@ -337,11 +345,50 @@ def test_the_demo_is_ready_with_a_token(folder: Path) -> None:
     assert len(chart["boundary"]["polylines"][0]) > 50
 
 
+def test_tls_from_end_to_end(tmp_path: Path) -> None:
+    """A certificate for this machine: who trusts it gets in, who does not, or speaks plain HTTP, does not."""
+    private = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ward")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(private, hashes.SHA256())
+    )
+    public_file, private_file = tmp_path / "ward.crt", tmp_path / "ward.key"
+    public_file.write_bytes(certificate.public_bytes(Encoding.PEM))
+    private_file.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    url = f"sqlite:///{tmp_path / 'ward.db'}"
+    fill(url)
+    headers = token_of(url)
+    trusted = ssl.create_default_context(cafile=str(public_file))
+    words = ("--tls-cert", str(public_file), "--tls-key", str(private_file))
+    with running(url, *words, trusted=trusted) as (_, address, _):
+        assert address.startswith("https://127.0.0.1:")
+        with httpx.Client(base_url=address, headers=headers, verify=trusted) as client:
+            answer = client.post("v1/memories/icu/delete", json={"ids": ["e3"]})
+        assert answer.status_code == 200, answer.text
+        assert "max-age" in answer.headers["strict-transport-security"]
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            httpx.get(address)
+        with pytest.raises(httpx.TransportError):
+            httpx.get(address.replace("https", "http"))
+
+
 def test_without_its_extra_the_service_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(expunge.service, "find_spec", lambda name: None if name == "uvicorn" else real(name))
     with pytest.raises(MissingExtra, match=r"expunge\[service\]"):
         expunge.service.require()
+    program = "import sys; sys.modules['fastapi'] = None; import expunge.service.app"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603
+    assert "MissingExtra: the service needs the extra: pip install 'expunge[service]'" in done.stderr
 
 
 def _ready(url: str) -> bool:

@@ -12,14 +12,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
-
 import expunge
-from expunge.errors import ExpungeError
+from expunge.errors import ExpungeError, MissingExtra
+
+try:
+    from fastapi import FastAPI, Request
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.openapi.utils import get_openapi
+    from starlette.exceptions import HTTPException
+    from starlette.responses import Response
+except ImportError:
+    raise MissingExtra("the service needs the extra: pip install 'expunge[service]'") from None
+
 from expunge.service import shapes
 from expunge.service.desk import Desk
 from expunge.service.gate import Gate
