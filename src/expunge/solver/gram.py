@@ -150,7 +150,7 @@ class GramRows:
         if missing.size == 0:
             return
         first = self.count
-        self._reserve_rows(first + missing.size)
+        self.reserve_rows(first + missing.size)
         rows = self.rows[first : first + missing.size, : self.sites]
         fill_kernel(self.keys[missing], self.keys[: self.sites], self.sigma, rows)
         self.row_of[missing] = np.arange(first, first + missing.size)
@@ -162,7 +162,7 @@ class GramRows:
         if self.row_of[site] >= 0:
             return
         row = self.count
-        self._reserve_rows(row + 1)
+        self.reserve_rows(row + 1)
         keys, sites = self.keys, self.sites
         fill_kernel(keys[site : site + 1], keys[:sites], self.sigma, self.rows[row : row + 1, :sites])
         self.row_of[site] = row
@@ -195,7 +195,7 @@ class GramRows:
         renumbered[kept] = np.arange(kept.size)
         held = self.site_of[: self.count]
         source = np.flatnonzero(renumbered[held] >= 0)
-        copy._reserve_rows(source.size)
+        copy.reserve_rows(source.size)
         for row, old in enumerate(source.tolist()):
             copy.rows[row, : kept.size] = self.rows[old, kept]
         copy.site_of[: source.size] = renumbered[held[source]]
@@ -203,7 +203,8 @@ class GramRows:
         copy.count = source.size
         return copy
 
-    def _reserve_rows(self, needed: int) -> None:
+    def reserve_rows(self, needed: int) -> None:
+        """Make room for this many rows."""
         if needed <= self.rows.shape[0]:
             return
         capacity = max(needed + needed // 4, 2 * self.rows.shape[0])

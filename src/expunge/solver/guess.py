@@ -35,6 +35,9 @@ LIBSVM_TOLERANCE = 1e-3
 # Rounds without fewer wrong signs after which block pivots count as cycling.
 PATIENCE = 4
 
+# Rows that a fit needs on its way, for each key that is active in a fit of half the keys.
+ROOM = 2
+
 # Share of wrong signs with which half of the keys still order the others well enough.
 LOOSE = 0.04
 
@@ -54,6 +57,7 @@ def nested_guess(gram: GramRows, ceiling: Vector, *, loose: float = 0.0) -> Vect
     if coarse is None:
         return None
     active = np.flatnonzero(coarse)
+    gram.reserve_rows(min(gram.sites, ROOM * active.size))
     gram.require(half[active])
     weights = np.zeros(gram.sites)
     weights[half[active]] = coarse[active]
