@@ -1,4 +1,4 @@
-"""Every script in `examples/` runs, in a folder of its own, and says what it should."""
+"""Every script and notebook in `examples/` runs, in a folder of its own, and says what it should."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import re
 import runpy
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+NOTEBOOK = EXAMPLES / "your_own_data.ipynb"
 
 SAYS = {
     "erase_a_patient": ["72 of 864 hours", "erased: 72 hours, decrement", "alike: True", "72 entries, 792 left"],
@@ -41,6 +44,7 @@ SAYS = {
 
 def test_every_example_is_here() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SAYS)
+    assert [path.name for path in EXAMPLES.glob("*.ipynb")] == [NOTEBOOK.name]
 
 
 @pytest.mark.parametrize("name", SAYS)
@@ -53,3 +57,22 @@ def test_an_example_runs(
     for wanted in SAYS[name]:
         assert re.search(wanted, said), said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_notebook_runs_in_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
+    assert not any(cell.get("outputs") for cell in notebook.cells), "kept without outputs, which differ from run to run"
+    NotebookClient(notebook, timeout=120, kernel_name="python3").execute(cwd=str(tmp_path))
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    said = "".join(output.get("text", "") for output in outputs)
+    for wanted in (
+        "864 entries, keys .*'hr', 'rr', 'temp'",
+        "would erase 72 of 864",
+        "decrement 72 erased, 792 left",
+        "verified: deletion 72 entries, 792 left",
+        "names somebody: False",
+        "altered: EnvelopeSignatureInvalid",
+    ):
+        assert re.search(wanted, said), said
+    assert any("image/png" in output.get("data", {}) for output in outputs)
