@@ -9,14 +9,12 @@ from flint import arb, arb_mat, ctx
 from sklearn.svm import OneClassSVM
 
 from expunge import Memory
-from expunge.bounds import (
+from expunge.bounds import Bounds, proved_zero, rigorous_bounds
+from expunge.enclosure import (
     DECAY_ERROR,
     FAR,
-    Bounds,
-    _all_decays,
+    decays,
     kernel_enclosure,
-    proved_zero,
-    rigorous_bounds,
     similarity_enclosure,
     smallest_eigenvalue,
 )
@@ -252,12 +250,12 @@ def test_decay_errs_by_less_than_it_says() -> None:
     )
     x = x[x <= FAR]
     out = np.empty_like(x)
-    _all_decays(x, out)
+    decays(x, out)
     with ctx.workprec(120):
         worst = max(abs(float(arb(k) / (-arb(v)).exp() - 1)) for k, v in zip(out.tolist(), x.tolist(), strict=True))
     assert worst < DECAY_ERROR / 2.0
     beyond = np.array([np.nextafter(FAR, np.inf), 1e300, np.inf])
-    _all_decays(beyond, rest := np.empty(3))
+    decays(beyond, rest := np.empty(3))
     assert rest.tolist() == [0.0, 0.0, 0.0]
 
 

@@ -10,8 +10,8 @@ t = 1 − 2Kα, every KKT condition holds strictly; K is positive definite on di
 its partition the only one: `proved`. A sign that is certainly wrong means that the partition is not optimal:
 `disproved`. With an empty margin, Σ_E c must be exactly 1 and every t on the reserve below every t on the bound.
 
-Two tiers. (1) fp64 with bounded rounding (:mod:`expunge.bounds`): for an approximate inverse R of the system's matrix
-M and β ≥ ‖I − RM‖∞, |x − x̃| ≤ |R||b − Mx̃| + β/(1−β) ‖|R||b − Mx̃|‖∞. It decides almost everything. (2) What it
+Two tiers. (1) fp64 with bounded rounding (:mod:`expunge.enclosure`): for an approximate inverse R of the system's
+matrix M and β ≥ ‖I − RM‖∞, |x − x̃| ≤ |R||b − Mx̃| + β/(1−β) ‖|R||b − Mx̃|‖∞. It decides almost everything. (2) What it
 leaves open goes to ball arithmetic, at a precision that doubles until nothing is open.
 
 **When it ends.** All squared distances over σ² are integer multiples of one rational number h, so every κ is a power
@@ -38,7 +38,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from expunge.bounds import SLIGHT, UNIT, Sites, as_state, gamma, kernel_enclosure, similarity_enclosure
+from expunge.bounds import Sites, as_state
+from expunge.enclosure import SLIGHT, UNIT, gamma, kernel_enclosure, similarity_enclosure
 from expunge.errors import InputError, MissingExtra
 from expunge.tolerances import FEASIBILITY_SLIP
 from expunge.types import IndexArray, Matrix, Vector

@@ -13,17 +13,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from datetime import datetime
 from itertools import pairwise
-from typing import Final, Literal, TypeAlias, cast, get_args
+from typing import Final, Literal, cast, get_args
 
 from expunge.errors import InputError
-from expunge.ledger.canonical import MAX_INTEGER, Json
-from expunge.ledger.encoding import decode_float, encode_float, is_sha256_hex
+from expunge.ledger.canonical import Json
+from expunge.ledger.encoding import encode_float, is_sha256_hex
 from expunge.ledger.errors import (
-    FloatHexInvalid,
     ReceiptActionInvalid,
     ReceiptActionMismatch,
     ReceiptAttemptsInvalid,
@@ -36,8 +34,6 @@ from expunge.ledger.errors import (
     ReceiptEntriesInvalid,
     ReceiptEntriesMismatch,
     ReceiptError,
-    ReceiptFieldMissing,
-    ReceiptFieldUnknown,
     ReceiptMemoryInvalid,
     ReceiptOutcomeInvalid,
     ReceiptProblemInvalid,
@@ -51,9 +47,18 @@ from expunge.ledger.errors import (
     ReceiptStateInvalid,
     ReceiptStateMismatch,
     ReceiptSubjectMismatch,
-    ReceiptTimeInvalid,
     ReceiptTolerancesInvalid,
     StatementPredicateTypeMismatch,
+)
+from expunge.ledger.fields import (
+    Error,
+    as_digest,
+    as_integer,
+    as_number,
+    as_object,
+    as_one_of,
+    as_text,
+    as_time,
 )
 from expunge.ledger.statement import Statement, Subject
 from expunge.tolerances import ACCEPTANCE, PARTITION_THRESHOLD, PUBLISHED
@@ -121,10 +126,7 @@ _TOLERANCES: Final = {
     "published": encode_float(PUBLISHED),
 }
 
-_Error: TypeAlias = type[ReceiptError]
-_Object: TypeAlias = Mapping[str, Json]
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+!_-]{0,63}")
@@ -349,19 +351,19 @@ def parse_predicate(statement: Statement) -> Predicate:
     """Read the receipt in a statement, strictly, and check that it does not contradict itself."""
     if statement.predicate_type != PREDICATE_TYPE:
         raise StatementPredicateTypeMismatch(f"{statement.predicate_type[:80]!r} is not {PREDICATE_TYPE}")
-    document = _object(statement.predicate, "the receipt", _FIELDS, ReceiptError)
-    outcome = cast(Outcome, _one_of(document["outcome"], "outcome", _RULES, ReceiptOutcomeInvalid))
-    state = _object(document["state"], "state", {"before", "after"}, ReceiptStateInvalid)
-    entries = _object(document["entries"], "entries", {"before", "after"}, ReceiptEntriesInvalid)
-    warranties = _object(document["warranties"], "warranties", _WARRANTIES, ReceiptCommitmentsInvalid)
+    document = as_object(statement.predicate, "the receipt", _FIELDS, ReceiptError)
+    outcome = cast(Outcome, as_one_of(document["outcome"], "outcome", _RULES, ReceiptOutcomeInvalid))
+    state = as_object(document["state"], "state", {"before", "after"}, ReceiptStateInvalid)
+    entries = as_object(document["entries"], "entries", {"before", "after"}, ReceiptEntriesInvalid)
+    warranties = as_object(document["warranties"], "warranties", _WARRANTIES, ReceiptCommitmentsInvalid)
     predicate = Predicate(
-        memory=_text(document["memory"], "memory", _UUID, ReceiptMemoryInvalid),
-        edit=_integer(document["edit"], "edit", ReceiptEditInvalid),
-        action=cast(Action, _one_of(document["action"], "action", get_args(Action), ReceiptActionInvalid)),
+        memory=as_text(document["memory"], "memory", _UUID, ReceiptMemoryInvalid),
+        edit=as_integer(document["edit"], "edit", ReceiptEditInvalid),
+        action=cast(Action, as_one_of(document["action"], "action", get_args(Action), ReceiptActionInvalid)),
         outcome=outcome,
-        time=_time(document["time"]),
-        state_before=None if state["before"] is None else _digest(state["before"], "state before"),
-        state_after=_digest(state["after"], "state after"),
+        time=as_time(document["time"]),
+        state_before=None if state["before"] is None else as_digest(state["before"], "state before"),
+        state_after=as_digest(state["after"], "state after"),
         before=_sizes(entries["before"], "entries before"),
         after=_sizes(entries["after"], "entries after"),
         applied=_listed(document["applied"], "applied"),
@@ -369,7 +371,7 @@ def parse_predicate(statement: Statement) -> Predicate:
         check=_residuals(document["check"], "check", ReceiptCheckInvalid),
         attempts=_attempts(document["attempts"]),
         solver=_solver(document["solver"]),
-        seconds=_number(document["seconds"], "seconds", ReceiptSecondsInvalid),
+        seconds=as_number(document["seconds"], "seconds", ReceiptSecondsInvalid),
         expired=_listed(warranties["expired"], "expired"),
         renewed=_listed(warranties["renewed"], "renewed"),
         reactivated=_listed(warranties["reactivated"], "reactivated"),
@@ -377,7 +379,7 @@ def parse_predicate(statement: Statement) -> Predicate:
         refusal=None if document["refusal"] is None else _refusal(document["refusal"]),
         reference=None if document["reference"] is None else _reference(document["reference"]),
     )
-    tolerances = _object(document["tolerances"], "tolerances", _TOLERANCES.keys(), ReceiptTolerancesInvalid)
+    tolerances = as_object(document["tolerances"], "tolerances", _TOLERANCES.keys(), ReceiptTolerancesInvalid)
     if tolerances != _TOLERANCES:
         raise ReceiptTolerancesInvalid(f"tolerances other than those of {PREDICATE_TYPE}")
     if document["covers"] != predicate.covers or document["does_not_cover"] != DOES_NOT_COVER:
@@ -455,13 +457,13 @@ def _check_attempts(receipt: Predicate) -> None:
 
 
 def _sizes(value: Json, what: str) -> Sizes:
-    item = _object(value, what, _names(Sizes), ReceiptEntriesInvalid)
-    return Sizes(*(_integer(item[name], name, ReceiptEntriesInvalid) for name in ("live", "pruned")))
+    item = as_object(value, what, _names(Sizes), ReceiptEntriesInvalid)
+    return Sizes(*(as_integer(item[name], name, ReceiptEntriesInvalid) for name in ("live", "pruned")))
 
 
 def _listed(value: Json, what: str) -> Listed:
-    item = _object(value, what, _names(Listed), ReceiptCommitmentsInvalid)
-    found, count = item["commitments"], _integer(item["count"], f"{what}: count", ReceiptCommitmentsInvalid)
+    item = as_object(value, what, _names(Listed), ReceiptCommitmentsInvalid)
+    found, count = item["commitments"], as_integer(item["count"], f"{what}: count", ReceiptCommitmentsInvalid)
     if not isinstance(found, tuple) or not all(is_sha256_hex(digest) for digest in found):
         raise ReceiptCommitmentsInvalid(f"{what} is not a list of commitments")
     digests = cast(tuple[str, ...], found)
@@ -473,21 +475,21 @@ def _listed(value: Json, what: str) -> Listed:
 
 
 def _problem(value: Json) -> ProblemStated:
-    item = _object(value, "problem", _names(ProblemStated), ReceiptProblemInvalid)
-    cap, sigma = (_number(item[name], name, ReceiptProblemInvalid) for name in ("cap", "sigma"))
+    item = as_object(value, "problem", _names(ProblemStated), ReceiptProblemInvalid)
+    cap, sigma = (as_number(item[name], name, ReceiptProblemInvalid) for name in ("cap", "sigma"))
     if not (0.0 < cap <= 1.0 and 1e-150 <= sigma <= 1e150):
         raise ReceiptProblemInvalid(f"cap {cap!r} or width {sigma!r} is out of range")
     size = item["initial_entries"]
     return ProblemStated(
         cap,
         sigma,
-        _integer(item["dimension"], "dimension", ReceiptProblemInvalid, least=1),
-        None if size is None else _integer(size, "initial_entries", ReceiptProblemInvalid, least=1),
+        as_integer(item["dimension"], "dimension", ReceiptProblemInvalid, least=1),
+        None if size is None else as_integer(size, "initial_entries", ReceiptProblemInvalid, least=1),
     )
 
 
-def _residuals(value: Json, what: str, error: _Error) -> Residuals:
-    item = _object(value, what, _names(Residuals), error)
+def _residuals(value: Json, what: str, error: Error) -> Residuals:
+    item = as_object(value, what, _names(Residuals), error)
     return Residuals(*(_bound(item[name], f"{what}: {name}", error) for name in ("mass", "box", "stationarity")))
 
 
@@ -496,53 +498,53 @@ def _attempts(value: Json) -> tuple[AttemptStated, ...]:
         raise ReceiptAttemptsInvalid("attempts is not a list")
     attempts = []
     for entry in value:
-        item = _object(entry, "an attempt", _names(AttemptStated), ReceiptAttemptsInvalid)
+        item = as_object(entry, "an attempt", _names(AttemptStated), ReceiptAttemptsInvalid)
         check, error = item["check"], item["error"]
         if (check is None) == (error is None):
             raise ReceiptAttemptsInvalid("an attempt has either residuals or the class of an error")
         attempts.append(
             AttemptStated(
-                _text(item["path"], "path", _WORD, ReceiptAttemptsInvalid),
+                as_text(item["path"], "path", _WORD, ReceiptAttemptsInvalid),
                 None if check is None else _residuals(check, "an attempt", ReceiptAttemptsInvalid),
-                _number(item["seconds"], "seconds of an attempt", ReceiptAttemptsInvalid),
-                None if error is None else _text(error, "error", _CLASS, ReceiptAttemptsInvalid),
+                as_number(item["seconds"], "seconds of an attempt", ReceiptAttemptsInvalid),
+                None if error is None else as_text(error, "error", _CLASS, ReceiptAttemptsInvalid),
             )
         )
     return tuple(attempts)
 
 
 def _reference(value: Json) -> ReferenceStated:
-    item = _object(value, "reference", _names(ReferenceStated), ReceiptReferenceInvalid)
-    kind = _one_of(item["denominator"], "denominator", get_args(Denominator), ReceiptReferenceInvalid)
+    item = as_object(value, "reference", _names(ReferenceStated), ReceiptReferenceInvalid)
+    kind = as_one_of(item["denominator"], "denominator", get_args(Denominator), ReceiptReferenceInvalid)
     return ReferenceStated(
-        _text(item["backend"], "backend", _WORD, ReceiptReferenceInvalid),
+        as_text(item["backend"], "backend", _WORD, ReceiptReferenceInvalid),
         _bound(item["residual"], "residual of the reference", ReceiptReferenceInvalid),
         _bound(item["readout_difference"], "readout difference", ReceiptReferenceInvalid),
         cast(Denominator, kind),
-        _integer(item["probes"], "probes", ReceiptReferenceInvalid, least=1),
+        as_integer(item["probes"], "probes", ReceiptReferenceInvalid, least=1),
     )
 
 
 def _refusal(value: Json) -> Refusal:
-    item = _object(value, "refusal", _names(Refusal), ReceiptRefusalInvalid)
-    reason = cast(Reason, _one_of(item["reason"], "reason", get_args(Reason), ReceiptRefusalInvalid))
+    item = as_object(value, "refusal", _names(Refusal), ReceiptRefusalInvalid)
+    reason = cast(Reason, as_one_of(item["reason"], "reason", get_args(Reason), ReceiptRefusalInvalid))
     measured, allowed = (
-        None if item[name] is None else _number(item[name], name, ReceiptRefusalInvalid, most=math.inf)
+        None if item[name] is None else as_number(item[name], name, ReceiptRefusalInvalid, most=math.inf)
         for name in ("measured", "allowed")
     )
     return Refusal(reason, measured, allowed)
 
 
 def _pruning(value: Json) -> Pruning:
-    item = _object(value, "pruning", _names(Pruning), ReceiptPruningInvalid)
-    mode = cast(Mode, _one_of(item["mode"], "mode", get_args(Mode), ReceiptPruningInvalid))
-    return Pruning(mode, _integer(item["unproved"], "unproved", ReceiptPruningInvalid))
+    item = as_object(value, "pruning", _names(Pruning), ReceiptPruningInvalid)
+    mode = cast(Mode, as_one_of(item["mode"], "mode", get_args(Mode), ReceiptPruningInvalid))
+    return Pruning(mode, as_integer(item["unproved"], "unproved", ReceiptPruningInvalid))
 
 
 def _solver(value: Json) -> Solver:
-    item = _object(value, "solver", _names(Solver), ReceiptSolverInvalid)
-    name = _text(item["name"], "name of the solver", _WORD, ReceiptSolverInvalid)
-    return Solver(name, _text(item["version"], "version of the solver", _VERSION, ReceiptSolverInvalid))
+    item = as_object(value, "solver", _names(Solver), ReceiptSolverInvalid)
+    name = as_text(item["name"], "name of the solver", _WORD, ReceiptSolverInvalid)
+    return Solver(name, as_text(item["version"], "version of the solver", _VERSION, ReceiptSolverInvalid))
 
 
 _STATED: Final = (Listed, Sizes, ProblemStated, Residuals, AttemptStated, ReferenceStated, Refusal, Pruning, Solver)
@@ -555,62 +557,8 @@ def _names(stated: type) -> frozenset[str]:
     return _NAMES[stated]
 
 
-def _object(value: Json, what: str, names: Collection[str], error: _Error) -> _Object:
-    if not isinstance(value, Mapping):
-        raise error(f"{what} is not an object")
-    if missing := sorted(set(names) - value.keys()):
-        raise ReceiptFieldMissing(f"{what} has no {missing[0]}")
-    if unknown := sorted(value.keys() - set(names)):
-        raise ReceiptFieldUnknown(f"{what} has an unknown field {unknown[0][:80]!r}")
-    return value
-
-
-def _integer(value: Json, what: str, error: _Error, least: int = 0) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MAX_INTEGER:
-        raise error(f"{what} is not a whole number of at least {least}")
-    return value
-
-
-def _number(value: Json, what: str, error: _Error, most: float = 1e300) -> float:
-    try:
-        number = decode_float(value) if isinstance(value, str) else -1.0
-    except FloatHexInvalid:
-        number = -1.0
-    # The sign of zero would give one number two spellings.
-    if not 0.0 <= number <= most or math.copysign(1.0, number) < 0.0:
-        raise error(f"{what} is not the hexadecimal spelling of a number of at least 0")
-    return number
-
-
-def _bound(value: Json, what: str, error: _Error) -> float:
-    number = _number(value, what, error, most=math.inf)
+def _bound(value: Json, what: str, error: Error) -> float:
+    number = as_number(value, what, error, most=math.inf)
     if number != at_most(number):
         raise error(f"{what} is not a residual rounded up")
     return number
-
-
-def _text(value: Json, what: str, pattern: re.Pattern[str], error: _Error) -> str:
-    if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise error(f"{what} is not spelled as it should be")
-    return value
-
-
-def _one_of(value: Json, what: str, allowed: Collection[str], error: _Error) -> str:
-    if not isinstance(value, str) or value not in allowed:
-        raise error(f"{repr(value)[:80]} is not a known {what}")
-    return value
-
-
-def _digest(value: Json, what: str) -> str:
-    if not is_sha256_hex(value):
-        raise ReceiptStateInvalid(f"{what} is not a digest")
-    return value
-
-
-def _time(value: Json) -> str:
-    text = _text(value, "time", _TIME, ReceiptTimeInvalid)
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        raise ReceiptTimeInvalid(f"{text} is not a time") from None
-    return text

@@ -10,6 +10,7 @@ from expunge.attest import Clock, utc_now
 from expunge.errors import InputError
 from expunge.store.backup import Restored
 from expunge.store.database import Vacuumed
+from expunge.store.erasure import Erased, SubjectErasure
 from expunge.store.errors import Busy, Conflict, Stale
 from expunge.store.events import EVENT_TYPE, Event, parse_event, subject_commitment
 from expunge.store.holds import Hold
@@ -19,7 +20,7 @@ from expunge.store.log import Leaf
 from expunge.store.opening import connect, enter
 from expunge.store.preview import Preview
 from expunge.store.receipts import SignedReceipt
-from expunge.store.store import Erased, Store, SubjectErasure
+from expunge.store.store import Store
 from expunge.store.stored import StoredMemory
 
 __all__ = [

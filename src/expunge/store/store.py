@@ -7,14 +7,12 @@ restore.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import threading
 import uuid as uuids
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, overload
@@ -35,6 +33,7 @@ from expunge.ledger.statement import Subject
 from expunge.memory import Memory
 from expunge.store.backup import Restored, export_ledger, restore_store, write_backup
 from expunge.store.database import Database, Vacuumed
+from expunge.store.erasure import Erased, SubjectErasure, part_of, read_erasure, write_erasure
 from expunge.store.events import Event, subject_commitment
 from expunge.store.holds import Hold, check_terms, holds_of
 from expunge.store.identity import Identity
@@ -44,58 +43,15 @@ from expunge.store.journal import Pen
 from expunge.store.log import Head, Leaf, frontier_of, leaf_at, leaves_from, node_reader
 from expunge.store.points import reach
 from expunge.store.preview import Preview
-from expunge.store.receipts import SignedReceipt, read_receipt, write_receipt
+from expunge.store.receipts import SignedReceipt
 from expunge.store.requests import Request
 from expunge.store.schema import checkpoints, entries, memories, pruned
 from expunge.store.seal import subject_tag
 from expunge.store.stored import StoredMemory, check_expected
 
-__all__ = ["Erased", "Store", "SubjectErasure"]
+__all__ = ["Store"]
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,200}")
-
-
-@dataclass(frozen=True)
-class Erased:
-    """What a subject erasure did in one memory, by name and UUID: the receipt, or why there is none.
-
-    ``outcome`` is the receipt's, or ``failed`` where the store could not do it and another try may.
-    """
-
-    memory: str
-    uuid: str
-    outcome: str
-    receipt: SignedReceipt | None
-    reason: str | None = None
-
-    @property
-    def applied(self) -> tuple[str, ...]:
-        """Ids that were erased."""
-        return () if self.receipt is None else self.receipt.applied
-
-
-@dataclass(frozen=True)
-class SubjectErasure:
-    """An erasure over all memories of a store; leaf ``index`` of the ledger, signed as ``envelope``, sums it up.
-
-    Each memory is edited in a transaction of its own: a memory where the erasure is refused keeps all its entries, and
-    does not keep the others from theirs. ``salt`` opens the summary's commitment to the subject; it is stored nowhere.
-    """
-
-    memories: tuple[Erased, ...]
-    index: int
-    envelope: bytes = field(repr=False)
-    salt: bytes = field(repr=False)
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing of the subject is left in the store."""
-        return all(part.outcome not in ("refused", "failed") for part in self.memories)
-
-    @property
-    def applied(self) -> dict[str, tuple[str, ...]]:
-        """Ids that were erased, by memory."""
-        return {part.memory: part.applied for part in self.memories if part.applied}
 
 
 class Store:
@@ -291,7 +247,7 @@ class Store:
             with self._reading() as connection:
                 answer = request.answered(connection)
                 if answer is not None:
-                    return self._erasure(connection, answer)
+                    return read_erasure(connection, answer)
         names = self._memories_of(owner, also=request)
         told = progress or (lambda done, total: None)
         parts = []
@@ -500,7 +456,7 @@ class Store:
             if also is not None:
                 # Memories that a first try under the same key has already been through.
                 for row in connection.execute(select(memories.c.uuid, memories.c.name)):
-                    if _part(also, row.uuid, subject).answered(connection) is not None:
+                    if part_of(also, row.uuid, subject).answered(connection) is not None:
                         names.add(row.name)
         if not names:
             raise InputError(f"no entry belongs to subject {subject!r}; nothing was deleted")
@@ -510,7 +466,7 @@ class Store:
         if name not in self:
             return None
         stored = self[name]
-        key = None if request is None else _part(request, stored.uuid, subject).key
+        key = None if request is None else part_of(request, stored.uuid, subject).key
         try:
             receipt = stored.delete(subject=subject, idempotency_key=key)
             return Erased(name, stored.uuid, receipt.outcome, receipt)
@@ -528,7 +484,7 @@ class Store:
         with self._writing("subjects") as connection:
             answer = None if request is None else request.answered(connection)
             if answer is not None:
-                return self._erasure(connection, answer)
+                return read_erasure(connection, answer)
             head = Head(connection)
             event = Event.at(
                 self._identity.clock,
@@ -550,54 +506,15 @@ class Store:
             done = SubjectErasure(tuple(parts), leaf.index, leaf.envelope, salt)
             # Under the same key a failed part is to be tried again, so only a final answer is remembered.
             if request is not None and all(part.outcome != "failed" for part in parts):
-                request.note(connection, _erasure_document(done))
+                request.note(connection, write_erasure(done))
             connection.commit()
         return done
-
-    def _erasure(self, connection: Any, answer: dict[str, Any]) -> SubjectErasure:
-        parts = tuple(
-            Erased(
-                part["memory"],
-                part["uuid"],
-                part["outcome"],
-                None
-                if part["receipt"] is None
-                else read_receipt(part["receipt"], leaf_at(connection, part["receipt"]["index"]).envelope),
-                part["reason"],
-            )
-            for part in answer["memories"]
-        )
-        envelope = leaf_at(connection, answer["index"]).envelope
-        return SubjectErasure(parts, answer["index"], envelope, bytes.fromhex(answer["salt"]))
 
     def _tell(self, head: Head, kind: Literal["held", "released"], memory: str, digest: str, number: int) -> Leaf:
         event = Event.at(self._identity.clock, kind, memory, Subject("state", digest), hold=number)
         leaf = head.append(self._identity.sign(event.to_statement()), kind, memory)
         head.write()
         return leaf
-
-
-def _erasure_document(done: SubjectErasure) -> dict[str, Any]:
-    return {
-        "index": done.index,
-        "salt": done.salt.hex(),
-        "memories": [
-            {
-                "memory": part.memory,
-                "uuid": part.uuid,
-                "outcome": part.outcome,
-                "receipt": None if part.receipt is None else write_receipt(part.receipt),
-                "reason": part.reason,
-            }
-            for part in done.memories
-        ],
-    }
-
-
-def _part(request: Request, uuid: str, subject: str) -> Request:
-    """The request that an erasure makes to one memory."""
-    key = hashlib.sha256(f"expunge/part/v1\n{uuid}\n{request.key}".encode()).hexdigest()
-    return Request(uuid, key, {"verb": "delete", "ids": None, "subject": subject})
 
 
 def _check_name(name: Any) -> str:
