@@ -136,11 +136,8 @@ def adjoint(
     residual = (cotangent - 2.0 * u @ gram - ridge * u) * inside
     residual = (residual - residual.sum(-1, keepdim=True) / size) * inside
     squared = residual.square().sum(-1, keepdim=True)
-    # ‖u‖ ≤ ‖ᾱ‖/r whatever the keys; an iterate beyond that is no gradient, and none is better.
-    bound = 4.0 * (squared / ridge**2 + u.square().sum(-1, keepdim=True))
     goal = squared * ADJOINT_TOLERANCE[gram.dtype] ** 2
     u, _ = _conjugate(gram, inside, size, ridge, u, torch.zeros_like(u), residual, goal)
-    u = torch.where(u.square().sum(-1, keepdim=True) <= bound, u, 0.0)
     pulled = (cotangent - 2.0 * u @ gram - ridge * u) * inside
     return u * scale[..., None], (pulled.sum(-1, keepdim=True) / size).squeeze(-1) * scale
 

@@ -76,8 +76,6 @@ STEP = tl.constexpr(12)
 MOMENTUM = tl.constexpr(13)
 SHIFT = tl.constexpr(14)
 SCALE = tl.constexpr(15)
-# The adjoint's own: the squared norm that its solution is measured by.
-FIRST = tl.constexpr(3)
 FIELDS = tl.constexpr(16)
 
 
@@ -497,27 +495,19 @@ def _adjoint_step(
             along, r, p, squared = _advance(x, q + ridge * x, r, s, size, ridge)
             u += along * x
             y += along * q
-            # ‖u‖ ≤ ‖ᾱ‖/r whatever the keys; an iterate beyond that is no gradient, and none is better.
-            first = tl.load(state + FIRST)
-            sane = tl.sum(u * u, 0) * ridge * ridge <= 4.0 * first
-            u = tl.where(sane, u, 0.0)
-            squared = tl.where(sane, squared, 0.0)
         else:
-            first = tl.load(state + FIRST)
             w = tl.load(alpha_bar + wide, mask=i < count, other=0.0) / tl.load(state + SCALE)
             r = (w - q - ridge * u) * s
             r = (r - tl.sum(r, 0) / size) * s
             y = q
             p = r
             squared = tl.sum(r * r, 0)
-            first = squared + tl.sum(u * u, 0) * ridge * ridge
             goal = squared * tolerance * tolerance
         tl.store(adjoints + wide, u, mask=i < count)
         tl.store(images + place, y, mask=i < count)
         tl.store(residuals + place, r, mask=i < count)
         tl.store(requests + place, p, mask=i < count)
         tl.store(state + PHASE, 1.0)
-        tl.store(state + FIRST, first)
         tl.store(state + GOAL, goal)
         tl.store(state + RUNNING, tl.where(squared > goal, 1.0, 0.0))
 

@@ -524,7 +524,6 @@ def _adjoint(
     r0, r1 = (r0 - level) * s0, (r1 - level) * s1
     p0, p1 = r0, r1
     squared = _sum(r0 * r0, r1 * r1)
-    first = squared + _sum(u0 * u0, u1 * u1) * ridge * ridge
     goal = squared * tolerance * tolerance
     limit = tl.minimum(2.0 * size + 4.0, 128.0)
     steps = size * 0.0
@@ -538,9 +537,6 @@ def _adjoint(
         p0, p1 = r0 + again * p0, r1 + again * p1
         squared = fresh
         steps += 1.0
-    # ‖u‖ ≤ ‖ᾱ‖/r whatever the keys; an iterate beyond that is no gradient, and none is better.
-    sane = _sum(u0 * u0, u1 * u1) * ridge * ridge <= 4.0 * first
-    u0, u1 = tl.where(sane, u0, 0.0), tl.where(sane, u1, 0.0)
     tl.store(adjoints + place0, u0 * scale, mask=i0 < length)
     tl.store(adjoints + place1, u1 * scale, mask=i1 < length)
     for rest in range(A + B, length, A):
