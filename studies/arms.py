@@ -18,7 +18,7 @@ from expunge.torch.readout import gated_readout
 from studies.config import Gate, Run
 from studies.model import Attend
 
-__all__ = ["Observer", "attention", "chunk_mask", "gate_keys", "gate_weights", "spread", "window_mask"]
+__all__ = ["Observer", "attention", "chunk_mask", "even_coefficients", "gate_keys", "gate_weights", "spread", "window_mask"]
 
 # What the paper counts as active (its set threshold).
 ACTIVE = 1e-3
@@ -52,17 +52,32 @@ def gate_keys(keys: torch.Tensor, gate: Gate) -> torch.Tensor:
     return keys
 
 
+def even_coefficients(boundaries: range, keys: torch.Tensor) -> torch.Tensor:
+    """1/n on every prefix, in the shape of its coefficients."""
+    counts = torch.arange(boundaries.start, boundaries.stop, boundaries.step, device=keys.device)[:, None]
+    even = (torch.arange(keys.shape[2], device=keys.device) < counts) / counts
+    return even.expand(*keys.shape[:2], -1, -1)
+
+
 def gate_weights(coefficients: torch.Tensor, gate: Gate) -> torch.Tensor:
     """What a prefix key's attention is multiplied by. ``coefficients``: (…, boundaries, block)."""
     if gate.weight == "raw":
         return coefficients
-    return coefficients * (coefficients.detach() > ACTIVE).sum(-1, keepdim=True)
+    active = (coefficients.detach() > ACTIVE).sum(-1, keepdim=True)
+    if gate.weight == "relative":
+        return coefficients * active
+    heads = coefficients.shape[1]
+    grades = torch.arange(heads, device=coefficients.device) / max(1, heads - 1)
+    return coefficients * active ** grades[:, None, None]
 
 
-def chunk_mask(block: int, chunk: int) -> torch.Tensor:
-    """1 where a key is in the query's own chunk, for every chunk but the first, ``(chunks − 1, block)``."""
-    own = torch.arange(block) // chunk
-    return (own == torch.arange(1, -(-block // chunk))[:, None]).float()
+def chunk_mask(block: int, chunk: int, near: int = 0) -> torch.Tensor:
+    """1 where a key is in the query's own chunk or among the ``near`` ones before it, for every chunk but the first,
+    ``(chunks − 1, block)``.
+    """
+    start = torch.arange(chunk, block, chunk)[:, None]
+    place = torch.arange(block)
+    return ((place >= start - near) & (place < start + chunk)).float()
 
 
 def window_mask(windows: list[int], batch: int, block: int, *, device: str, kind: torch.dtype) -> torch.Tensor:
@@ -85,7 +100,8 @@ def _hybrid(run: Run, device: str, observe: Observer | None) -> Attend:
         end = start + len(list(members)) * run.batch
         spans.append((gate, slice(start, end)))
         start = end
-    own = {gate: chunk_mask(block, gate.chunk).to(device) for gate, _ in spans}
+    own = {gate: chunk_mask(block, gate.chunk, gate.near).to(device) for gate, _ in spans}
+    beyond = {gate: 1.0 - own[gate] for gate, _ in spans}
     caps = {gate: torch.tensor([gate.cap], device=device) for gate, _ in spans}
     widths = {gate: torch.tensor([gate.sigma], device=device) for gate, _ in spans}
 
@@ -94,11 +110,15 @@ def _hybrid(run: Run, device: str, observe: Observer | None) -> Attend:
         for gate, here in spans:
             keys = gate_keys(k[here], gate)
             boundaries = range(gate.chunk, block, gate.chunk)
-            alpha, _ = prefix_coefficients(keys, boundaries, caps[gate], widths[gate])
+            if gate.keys == "none":
+                alpha = even_coefficients(boundaries, keys)
+            else:
+                alpha, _ = prefix_coefficients(keys, boundaries, caps[gate], widths[gate])
             if observe is not None:
                 active.append((alpha[:, :, -1] > ACTIVE).sum(-1).float())
                 spreads.append(spread(keys[:, :, : boundaries[-1]]) / gate.sigma)
-            gates = gate_weights(alpha, gate) + own[gate]
+            gates = gate_weights(alpha, gate)
+            gates = (gates * beyond[gate] if gate.near else gates) + own[gate]
             scale = q.shape[-1] ** -0.5
             heard.append(gated_readout(q[here], k[here], v[here], gates, scale=scale, chunk=gate.chunk))
         if observe is not None:

@@ -48,17 +48,20 @@ class Gate:
 
     ``weight="raw"`` is the paper: the readout of a prefix key is multiplied by α, which sums to one over the prefix,
     beside a factor of 1 inside the current chunk. ``"relative"`` multiplies by α times the number of active keys, so
-    that the mean factor of an active key is 1 at any context length. ``keys="unit"`` solves on keys scaled to norm
-    ``radius``; ``"scaled"`` on keys scaled so that their spread around the mean of the first chunk is ``radius``, which
-    every prefix contains: the width then follows the keys. ``gradient`` scales the gradient that reaches the keys
+    that the mean factor of an active key is 1 at any context length. ``"graded"`` multiplies by that number to a power
+    that rises from 0 in the first head to 1 in the last. ``near`` keys before the chunk are not gated. ``keys="unit"``
+    solves on keys scaled to norm ``radius``; ``"scaled"`` on keys scaled so that their spread around the mean of the
+    first chunk is ``radius``, which every prefix contains: the width then follows the keys; ``"none"`` solves nothing
+    and puts 1/n in the place of α, to see what the solve adds. ``gradient`` scales the gradient that reaches the keys
     through the solve: 1 the paper, 0 none.
     """
 
     cap: float = 0.25
     sigma: float = 2.0
     chunk: int = 64
-    weight: Literal["raw", "relative"] = "raw"
-    keys: Literal["plain", "unit", "scaled"] = "plain"
+    weight: Literal["raw", "relative", "graded"] = "raw"
+    near: int = 0
+    keys: Literal["plain", "unit", "scaled", "none"] = "plain"
     radius: float = 2.0
     gradient: float = 1.0
 

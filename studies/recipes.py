@@ -1,7 +1,7 @@
 """The recipes that are compared: the paper's, and the candidates of the tuning at 10M parameters.
 
 Both arms get the same number of candidates, the same steps and the same seed; the gate's candidates spend theirs on the
-gate (scale of the weights, keys, gradient) and the optimiser, the window's on the optimiser alone, which is all it has.
+gate (what is left ungated, scale of the weights, keys) and the optimiser, the window's on the optimiser alone, which is all it has.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from studies.config import Gate, Recipe
 __all__ = ["HYBRID", "PAPER", "WINDOW", "named"]
 
 PAPER = Recipe()
-RELATIVE = Gate(weight="relative")
-SCALED = Gate(weight="relative", keys="scaled")
+NEAR = Gate(near=64)
+GRADED = Gate(near=64, weight="graded")
+SCALED = Gate(near=64, weight="graded", keys="scaled", radius=3.0)
 
 HYBRID = {
     "paper": PAPER,
-    "warm-up": Recipe(warmup=300),
-    "relative": Recipe(warmup=300, gate=RELATIVE),
-    "relative, scaled": Recipe(warmup=300, gate=SCALED),
-    "relative, scaled, half rate": Recipe(rate=1.5e-3, warmup=300, gate=SCALED),
+    "near": Recipe(warmup=300, gate=NEAR),
+    "near, graded": Recipe(warmup=300, gate=GRADED),
+    "near, graded, scaled": Recipe(warmup=300, gate=SCALED),
+    "near, graded, half rate": Recipe(rate=1.5e-3, warmup=300, gate=GRADED),
 }
 
 WINDOW = {

@@ -132,9 +132,9 @@ def observe(trainer: Trainer, desk: Desk) -> tuple[list[list[float]], list[list[
     return torch.stack(active, 1).tolist(), torch.stack(spreads, 1).detach().tolist()
 
 
-def visible(counts: list[float], chunk: int, block: int) -> int:
-    """Visible tokens of the matched window: the mean active keys, rounded, and one chunk."""
-    return min(block, round(sum(counts) / len(counts)) + chunk)
+def visible(counts: list[float], chunk: int, block: int, near: int = 0) -> int:
+    """Visible tokens of the matched window: the mean active keys, rounded, one chunk, and what is never gated."""
+    return min(block, round(sum(counts) / len(counts)) + chunk + near)
 
 
 def compare(desk: Desk, plan: Run, *, hybrid: Recipe, window: Recipe, arms: tuple[str, ...]) -> None:
@@ -144,9 +144,10 @@ def compare(desk: Desk, plan: Run, *, hybrid: Recipe, window: Recipe, arms: tupl
         slots = tuple(replace(slot, recipe=recipe) for slot in plan.slots)
         if arm == "window":
             counts = read(f"{plan.name}-hybrid", desk.out)["active_keys"]
-            chunk, block = hybrid.gate.chunk, plan.shape.block
+            gate, block = hybrid.gate, plan.shape.block
             slots = tuple(
-                replace(slot, window=visible(each, chunk, block)) for slot, each in zip(slots, counts, strict=True)
+                replace(slot, window=visible(each, gate.chunk, block, gate.near))
+                for slot, each in zip(slots, counts, strict=True)
             )
         desk.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))
 
@@ -174,7 +175,8 @@ def chosen(name: str, folder: Path, arm: str) -> tuple[str, int | None]:
     counts = content.get("active_keys")
     matched = None
     if counts is not None:
-        matched = visible(counts[place], slot["recipe"]["gate"]["chunk"], content["run"]["shape"]["block"])
+        gate = slot["recipe"]["gate"]
+        matched = visible(counts[place], gate["chunk"], content["run"]["shape"]["block"], gate["near"])
     return slot["label"], matched
 
 

@@ -33,7 +33,7 @@ __all__ = ["Solved", "adjoint", "gram_matrix", "live_mask", "natural_residual", 
 
 # Exchanges of a partition before it is given up, blocks of accelerated steps, and steps of the first block; the second
 # block has twice as many, and so on.
-ROUNDS, BLOCKS, BLOCK_STEPS = 12, {torch.float32: 3, torch.float64: 12}, 32
+ROUNDS, BLOCKS, BLOCK_STEPS = 12, {torch.float32: 3, torch.float64: 12}, 48
 
 # Products that estimate the curvature on the simplex, and the margin added to the estimate, which is a lower bound.
 POWERS, SAFETY = 5, 1.2
@@ -50,9 +50,12 @@ TOLERANCE = {torch.float32: 5e-6, torch.float64: 1e-12}
 # A linear solve ends at this part of the tolerance, root mean square: less would let keys at the edge change sides.
 FLOOR = 0.1
 
-# Largest relative residual of the adjoint solve, and steps of conjugate gradients at most.
+# Steps of conjugate gradients in one round at most. More are wasted on a partition that will change.
+ROUND_STEPS = {torch.float32: 24, torch.float64: 1024}
+
+# Largest relative residual of the adjoint solve, and its steps at most.
 ADJOINT_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-12}
-STEPS = {torch.float32: 128, torch.float64: 1024}
+ADJOINT_STEPS = {torch.float32: 128, torch.float64: 1024}
 
 
 @dataclass(frozen=True)
@@ -131,13 +134,14 @@ def adjoint(
     size = inside.sum(-1, keepdim=True).clamp(min=1.0)
     # A gate just above zero can have a cotangent whose square overflows.
     scale = torch.maximum((cotangent * inside).abs().amax(-1), offset_cotangent.abs()).clamp(min=1e-30)
-    cotangent, offset_cotangent = cotangent / scale[..., None], offset_cotangent / scale
+    cotangent, offset_cotangent = cotangent * inside / scale[..., None], offset_cotangent / scale
     u = inside * (offset_cotangent[..., None] / size)
     residual = (cotangent - 2.0 * u @ gram - ridge * u) * inside
     residual = (residual - residual.sum(-1, keepdim=True) / size) * inside
     squared = residual.square().sum(-1, keepdim=True)
     goal = squared * ADJOINT_TOLERANCE[gram.dtype] ** 2
-    u, _ = _conjugate(gram, inside, size, ridge, u, torch.zeros_like(u), residual, goal)
+    limit = ADJOINT_STEPS[gram.dtype]
+    u, _ = _conjugate(gram, inside, size, ridge, u, torch.zeros_like(u), residual, goal, limit)
     pulled = (cotangent - 2.0 * u @ gram - ridge * u) * inside
     return u * scale[..., None], (pulled.sum(-1, keepdim=True) / size).squeeze(-1) * scale
 
@@ -229,7 +233,8 @@ class _Problem:
             goal = torch.maximum(loose.square() * scale, floor)
             settled = scale <= floor
             goal = torch.where(done | (stalled > PATIENCE), torch.inf, goal)
-            moved, moved_product = _conjugate(gram, weight, size, self.ridge, alpha, product, residual, goal)
+            limit = ROUND_STEPS[gram.dtype]
+            moved, moved_product = _conjugate(gram, weight, size, self.ridge, alpha, product, residual, goal, limit)
             gradient = 2.0 * moved_product + self.ridge * moved - 1.0
             rho = -(gradient * weight).sum(-1, keepdim=True) / size
             slack = gradient + rho
@@ -323,6 +328,7 @@ def _conjugate(
     product: Tensor,
     residual: Tensor,
     goal: Tensor,
+    limit: int,
 ) -> tuple[Tensor, Tensor]:
     """Conjugate gradients for H on the margin's zero-sum directions, from a residual that already sums to zero.
 
@@ -330,8 +336,7 @@ def _conjugate(
     """
     direction, squared = residual, residual.square().sum(-1, keepdim=True)
     running = squared > goal
-    limit = min(2 * int(size.max()) + 4, STEPS[gram.dtype])
-    for _ in range(limit):
+    for _ in range(min(2 * int(size.max()) + 4, limit)):
         if not bool(running.any()):
             break
         image = direction @ gram

@@ -27,6 +27,7 @@ from torch import Tensor
 
 from expunge.errors import InputError
 from expunge.torch.ops.coefficients.reference import (
+    ADJOINT_STEPS,
     ADJOINT_TOLERANCE,
     BLOCK_STEPS,
     BLOCKS,
@@ -34,6 +35,7 @@ from expunge.torch.ops.coefficients.reference import (
     LOOSE,
     PATIENCE,
     POWERS,
+    ROUND_STEPS,
     ROUNDS,
     SAFETY,
     TOLERANCE,
@@ -205,10 +207,15 @@ def _along(
     r1: tl.tensor,
     size: tl.tensor,
     ridge: tl.tensor,
+    goal: tl.tensor,
 ) -> tl.tensor:
     """A step of conjugate gradients along p, with d = Hp: its length, the mean of d on the margin, the squared norm of
     the residual after it, the part of p in the next direction, and the mean of the residual, which should be zero and
     by rounding is not. All sums are reduced together.
+
+    The squared norm afterwards is a difference, without digits once a step takes all but a millionth of the residual,
+    as the last one on a small margin does. A next direction mixed by it can cancel to nothing, and a step along that
+    is infinite: such a step starts over from the residual, and ends the solve if that is within `goal`.
     """
     pd0, ds0, dd0, rd0, rr0, r00, pp0 = tl.reduce(
         (p0 * d0, d0 * s0, d0 * d0 * s0, r0 * d0, r0 * r0, r0, p0 * p0), 0, _add7
@@ -218,11 +225,11 @@ def _along(
     )
     bent, now, level = pd0 + pd1, rr0 + rr1, (ds0 + ds1) / size
     # The ridge bounds the curvature from below. Where rounding has eaten it there is nothing more to gain.
-    sound = bent > 0.5 * ridge * (pp0 + pp1)
+    sound = (bent > 0.5 * ridge * (pp0 + pp1)) & (now > goal)
     along = tl.where(sound, now / bent, 0.0)
     after = now - 2.0 * along * (rd0 + rd1) + along * along * (dd0 + dd1 - level * (ds0 + ds1))
     after = tl.where(sound, tl.maximum(after, 0.0), 0.0)
-    return along, level, after, tl.where(now > 0.0, after / now, 0.0), (r00 + r11) / size
+    return along, level, after, tl.where(after > 1e-5 * now, after / now, 0.0), (r00 + r11) / size
 
 
 @jit
@@ -301,6 +308,7 @@ def _solve(
     SAFETY: tl.constexpr,
     LOOSE: tl.constexpr,
     FLOOR: tl.constexpr,
+    ROUND_STEPS: tl.constexpr,
 ) -> None:
     program = tl.program_id(0)
     # The longest prefixes start first, so that short ones fill the gaps at the end.
@@ -407,12 +415,12 @@ def _solve(
             floor = FLOOR * FLOOR * tolerance * tolerance * size
             goal = tl.maximum(loose * loose * squared, floor)
             settled = squared <= floor
-            limit = tl.minimum(2.0 * size + 4.0, 128.0)
+            limit = tl.minimum(2.0 * size + 4.0, 1.0 * ROUND_STEPS)
             steps = total * 0.0
             while (squared > goal) & (steps < limit):
                 q0, q1 = _times(p0, p1, k00, k01, k11)
                 d0, d1 = 2.0 * q0 + ridge * p0, 2.0 * q1 + ridge * p1
-                along, level, fresh, again, slip = _along(p0, p1, d0, d1, s0, s1, r0, r1, size, ridge)
+                along, level, fresh, again, slip = _along(p0, p1, d0, d1, s0, s1, r0, r1, size, ridge, goal)
                 a0, a1 = a0 + along * p0, a1 + along * p1
                 y0, y1 = y0 + along * q0, y1 + along * q1
                 r0, r1 = r0 - (along * (d0 - level) + slip) * s0, r1 - (along * (d1 - level) + slip) * s1
@@ -491,6 +499,7 @@ def _adjoint(
     A: tl.constexpr,
     B: tl.constexpr,
     DIM: tl.constexpr,
+    ADJOINT_STEPS: tl.constexpr,
     WITH_CAP: tl.constexpr,
 ) -> None:
     program = tl.program_id(0)
@@ -515,22 +524,23 @@ def _adjoint(
     lift = tl.load(offset_bar + slot)
     scale = tl.maximum(tl.max(tl.abs(w0) * s0, 0), tl.max(tl.abs(w1) * s1, 0))
     scale = tl.maximum(tl.maximum(scale, tl.abs(lift)), 1e-30)
-    w0, w1 = w0 / scale, w1 / scale
+    # Only the margin's are scaled: beside them a key's at the cap may be out of range.
+    m0, m1 = w0 * s0 / scale, w1 * s1 / scale
     start = lift / scale / size
     u0, u1 = s0 * start, s1 * start
     y0, y1 = _times(u0, u1, k00, k01, k11)
-    r0, r1 = (w0 - 2.0 * y0 - ridge * u0) * s0, (w1 - 2.0 * y1 - ridge * u1) * s1
+    r0, r1 = (m0 - 2.0 * y0 - ridge * u0) * s0, (m1 - 2.0 * y1 - ridge * u1) * s1
     level = _sum(r0, r1) / size
     r0, r1 = (r0 - level) * s0, (r1 - level) * s1
     p0, p1 = r0, r1
     squared = _sum(r0 * r0, r1 * r1)
     goal = squared * tolerance * tolerance
-    limit = tl.minimum(2.0 * size + 4.0, 128.0)
+    limit = tl.minimum(2.0 * size + 4.0, 1.0 * ADJOINT_STEPS)
     steps = size * 0.0
     while (squared > goal) & (steps < limit):
         q0, q1 = _times(p0, p1, k00, k01, k11)
         d0, d1 = 2.0 * q0 + ridge * p0, 2.0 * q1 + ridge * p1
-        along, level, fresh, again, slip = _along(p0, p1, d0, d1, s0, s1, r0, r1, size, ridge)
+        along, level, fresh, again, slip = _along(p0, p1, d0, d1, s0, s1, r0, r1, size, ridge, goal)
         u0, u1 = u0 + along * p0, u1 + along * p1
         y0, y1 = y0 + along * q0, y1 + along * q1
         r0, r1 = r0 - (along * (d0 - level) + slip) * s0, r1 - (along * (d1 - level) + slip) * s1
@@ -543,12 +553,13 @@ def _adjoint(
         tl.store(adjoints + slot * length + rest + i0, tl.zeros([A], tl.float32), mask=rest + i0 < length)
     if WITH_CAP:
         # Keys at the cap move with it, and take the margin along: ᾱ_E − u_ρ|E| − 2 uᵀKe, with Ku = y.
-        u_rho = _sum((w0 - 2.0 * y0 - ridge * u0) * s0, (w1 - 2.0 * y1 - ridge * u1) * s1) / size
+        u_rho = _sum((m0 - 2.0 * y0 - ridge * u0) * s0, (m1 - 2.0 * y1 - ridge * u1) * s1) / size
         c0 = tl.load(alpha + place0, mask=i0 < count, other=0.0)
         c1 = tl.load(alpha + place1, mask=i1 < count, other=0.0)
         c0 = tl.where((c0 >= cap) & (i0 < count), 1.0 - s0, 0.0)
         c1 = tl.where((c1 >= cap) & (i1 < count), 1.0 - s1, 0.0)
-        tl.store(cap_bar + slot, _sum(c0 * (w0 - u_rho - 2.0 * y0), c1 * (w1 - u_rho - 2.0 * y1)) * scale)
+        along = _sum(c0 * (u_rho + 2.0 * y0), c1 * (u_rho + 2.0 * y1))
+        tl.store(cap_bar + slot, _sum(c0 * w0, c1 * w1) - along * scale)
 
 
 @jit
@@ -728,6 +739,7 @@ def solve(
             SAFETY=SAFETY,
             LOOSE=LOOSE,
             FLOOR=FLOOR,
+            ROUND_STEPS=ROUND_STEPS[torch.float32],
         )
     return alpha, offset, margin
 
@@ -778,6 +790,7 @@ def pull(
                 ridge,
                 ADJOINT_TOLERANCE[torch.float32],
                 **constants,
+                ADJOINT_STEPS=ADJOINT_STEPS[torch.float32],
                 WITH_CAP=with_cap,
             )
     keys_bar = torch.empty(batch, heads, length, width, dtype=keys.dtype, device=keys.device)
