@@ -137,8 +137,8 @@ def attention(
     """
     if run.arm == "hybrid":
         return _hybrid(run, device, observe)
-    if run.arm == "softmax":
-        return lambda layer, q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     windows = [slot.window or run.shape.block for slot in run.slots]
+    if run.arm == "softmax" or min(windows) >= run.shape.block:
+        return lambda layer, q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     mask = window_mask(windows, run.batch, run.shape.block, device=device, kind=kind)
     return lambda layer, q, k, v: functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)

@@ -673,7 +673,7 @@ class Work:
             BLOCK=64,
             DEEP=32,
             num_warps=4,
-            num_stages=1,
+            num_stages=2,
         )
 
     def finished(self, turn: int) -> bool:
