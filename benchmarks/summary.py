@@ -1,6 +1,6 @@
-"""The README's results table, from the JSON that the benchmarks wrote: `python benchmarks/summary.py` prints it.
+"""Tables from the JSON that the benchmarks wrote: `python benchmarks/summary.py` prints them.
 
-`python benchmarks/summary.py --write` puts it into README.md; a test compares the two.
+`python benchmarks/summary.py --write` puts them into README.md and the training guide; a test compares.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-README = Path(__file__).parent.parent / "README.md"
-BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+ROOT = Path(__file__).parent.parent
 
 
 def read(name: str) -> Any:
@@ -93,13 +92,59 @@ def summary() -> str:
     return "\n".join([*speed(), "", *evidence()])
 
 
+def gate() -> str:
+    """Times of the trainable gate on a GPU."""
+    record = read("gate")
+    lines = [
+        "| a step in ms, fp32 | gate | unfused softmax | ratio | fused softmax | ratio |",
+        "|---|---|---|---|---|---|",
+    ]
+    for part, about in (("steps", "fresh weights"), ("trained", "trained weights")):
+        for timing, label in (("graph", "CUDA graph"), ("eager", "eager")):
+            for row in record[part]:
+                if row["precision"] != "fp32":
+                    continue
+                names = ("gate", "softmax", "fused softmax")
+                gated, plain, fused = (row[f"{name} {timing}_ms"] for name in names)
+                cells = (f"{gated:.2f}", f"{plain:.2f}", f"{gated / plain:.2f}", f"{fused:.2f}", f"{gated / fused:.2f}")
+                lines.append(f"| {about}, batch {row['batch']}, {label} | {' | '.join(cells)} |")
+    contexts = record["contexts"]
+    lines += [
+        "",
+        "| one layer, forward and backward, 16,384 tokens; context | "
+        + " | ".join(f"{row['length']:,}" for row in contexts)
+        + " |",
+        "|---|" + "---|" * len(contexts),
+        "| gate / unfused softmax | " + " | ".join(f"{row['gate / softmax']:.2f}" for row in contexts) + " |",
+        "| gate / fused softmax | " + " | ".join(f"{row['gate / fused']:.2f}" for row in contexts) + " |",
+        "",
+        "| the solve alone, 192 problems, 64 to 192 keys | ms | times its arithmetic at full rate | products with K |",
+        "|---|---|---|---|",
+    ]
+    for row in record["ops"]:
+        if row["batch"] == 16 and "solve_ms" in row:
+            times = row["solve_ms"] / row["floor_ms"]
+            lines.append(f"| {row['keys']} keys | {row['solve_ms']:.3f} | {times:.0f} | {row['products_mean']:.0f} |")
+    return "\n".join(lines)
+
+
+PLACES = (
+    (ROOT / "README.md", "results", summary),
+    (ROOT / "docs" / "guides" / "training.md", "gate", gate),
+)
+
+
+def renewed(text: str, name: str, table: str) -> str:
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    return f"{text.split(begin)[0]}{begin}\n\n{table}\n\n{end}{text.split(end)[1]}"
+
+
 def main() -> None:
-    if "--write" in sys.argv:
-        text = README.read_text(encoding="utf-8")
-        head, tail = text.split(BEGIN)[0], text.split(END)[1]
-        README.write_text(f"{head}{BEGIN}\n\n{summary()}\n\n{END}{tail}", encoding="utf-8")
-    else:
-        print(summary())
+    for page, name, make in PLACES:
+        if "--write" in sys.argv:
+            page.write_text(renewed(page.read_text(encoding="utf-8"), name, make()), encoding="utf-8")
+        else:
+            print(make(), end="\n\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 ``hybrid`` weighs the frozen prefix by the support-vector coefficients (paper, appendix B), ``window`` sees the last so
 many tokens, ``softmax`` sees all. Each is a function of ``(layer, q, k, v)``, tensors ``(slots·batch, heads, block,
-head width)``, and has no parameters. Slots of one stack may differ in their gate and their window.
+head width)``, and of the learned powers ``(slots, heads)`` of a gate that has them. Slots of one stack may differ in
+their gate and their window.
 """
 
 from __future__ import annotations
@@ -16,9 +17,18 @@ from torch.nn import functional
 from expunge.torch.batched import prefix_coefficients
 from expunge.torch.readout import gated_readout
 from studies.config import Gate, Run
-from studies.model import Attend
+from studies.model import Attend, head_powers
 
-__all__ = ["Observer", "attention", "chunk_mask", "even_coefficients", "gate_keys", "gate_weights", "spread", "window_mask"]
+__all__ = [
+    "Observer",
+    "attention",
+    "chunk_mask",
+    "even_coefficients",
+    "gate_keys",
+    "gate_weights",
+    "spread",
+    "window_mask",
+]
 
 # What the paper counts as active (its set threshold).
 ACTIVE = 1e-3
@@ -59,16 +69,19 @@ def even_coefficients(boundaries: range, keys: torch.Tensor) -> torch.Tensor:
     return even.expand(*keys.shape[:2], -1, -1)
 
 
-def gate_weights(coefficients: torch.Tensor, gate: Gate) -> torch.Tensor:
-    """What a prefix key's attention is multiplied by. ``coefficients``: (…, boundaries, block)."""
+def gate_weights(coefficients: torch.Tensor, gate: Gate, powers: torch.Tensor | None = None) -> torch.Tensor:
+    """What a prefix key's attention is multiplied by.
+
+    ``coefficients``: (…, heads, boundaries, block); ``powers`` of the number of active keys: (…, heads).
+    """
     if gate.weight == "raw":
         return coefficients
     active = (coefficients.detach() > ACTIVE).sum(-1, keepdim=True)
     if gate.weight == "relative":
         return coefficients * active
-    heads = coefficients.shape[1]
-    grades = torch.arange(heads, device=coefficients.device) / max(1, heads - 1)
-    return coefficients * active ** grades[:, None, None]
+    if powers is None:
+        powers = head_powers(coefficients.shape[-3], coefficients.device)
+    return coefficients * active ** powers[..., None, None]
 
 
 def chunk_mask(block: int, chunk: int, near: int = 0) -> torch.Tensor:
@@ -105,7 +118,9 @@ def _hybrid(run: Run, device: str, observe: Observer | None) -> Attend:
     caps = {gate: torch.tensor([gate.cap], device=device) for gate, _ in spans}
     widths = {gate: torch.tensor([gate.sigma], device=device) for gate, _ in spans}
 
-    def attend(layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    def attend(
+        layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, powers: torch.Tensor | None = None
+    ) -> torch.Tensor:
         heard, active, spreads = [], [], []
         for gate, here in spans:
             keys = gate_keys(k[here], gate)
@@ -117,7 +132,10 @@ def _hybrid(run: Run, device: str, observe: Observer | None) -> Attend:
             if observe is not None:
                 active.append((alpha[:, :, -1] > ACTIVE).sum(-1).float())
                 spreads.append(spread(keys[:, :, : boundaries[-1]]) / gate.sigma)
-            gates = gate_weights(alpha, gate)
+            learned = None
+            if gate.weight == "learned" and powers is not None:
+                learned = powers.repeat_interleave(run.batch, 0)[here]
+            gates = gate_weights(alpha, gate, learned)
             gates = (gates * beyond[gate] if gate.near else gates) + own[gate]
             scale = q.shape[-1] ** -0.5
             heard.append(gated_readout(q[here], k[here], v[here], gates, scale=scale, chunk=gate.chunk))
@@ -138,7 +156,13 @@ def attention(
     if run.arm == "hybrid":
         return _hybrid(run, device, observe)
     windows = [slot.window or run.shape.block for slot in run.slots]
-    if run.arm == "softmax" or min(windows) >= run.shape.block:
-        return lambda layer, q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-    mask = window_mask(windows, run.batch, run.shape.block, device=device, kind=kind)
-    return lambda layer, q, k, v: functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    # A window of the whole block is full softmax, which needs no mask.
+    whole = run.arm == "softmax" or min(windows) >= run.shape.block
+    mask = None if whole else window_mask(windows, run.batch, run.shape.block, device=device, kind=kind)
+
+    def attend(
+        layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, powers: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=whole)
+
+    return attend

@@ -47,19 +47,21 @@ class Gate:
     """How the coefficients are solved and used.
 
     ``weight="raw"`` is the paper: the readout of a prefix key is multiplied by α, which sums to one over the prefix,
-    beside a factor of 1 inside the current chunk. ``"relative"`` multiplies by α times the number of active keys, so
-    that the mean factor of an active key is 1 at any context length. ``"graded"`` multiplies by that number to a power
-    that rises from 0 in the first head to 1 in the last. ``near`` keys before the chunk are not gated. ``keys="unit"``
-    solves on keys scaled to norm ``radius``; ``"scaled"`` on keys scaled so that their spread around the mean of the
-    first chunk is ``radius``, which every prefix contains: the width then follows the keys; ``"none"`` solves nothing
-    and puts 1/n in the place of α, to see what the solve adds. ``gradient`` scales the gradient that reaches the keys
-    through the solve: 1 the paper, 0 none.
+    beside a factor of 1 inside the current chunk. The others multiply by α times a power of the number of active keys:
+    ``"relative"`` by the first, so that the mean factor of an active key is 1 at any context length; ``"graded"`` by
+    powers that rise from 0 in the first head to 1 in the last; ``"learned"`` by powers that start there and are
+    parameters of the model, one a head and layer. ``near`` keys before the chunk are not gated.
+
+    ``keys="unit"`` solves on keys scaled to norm ``radius``; ``"scaled"`` on keys scaled so that their spread around
+    the mean of the first chunk is ``radius``, which every prefix contains: the width then follows the keys; ``"none"``
+    solves nothing and puts 1/n in the place of α, to see what the solve adds. ``gradient`` scales the gradient that
+    reaches the keys through the solve: 1 the paper, 0 none.
     """
 
     cap: float = 0.25
     sigma: float = 2.0
     chunk: int = 64
-    weight: Literal["raw", "relative", "graded"] = "raw"
+    weight: Literal["raw", "relative", "graded", "learned"] = "raw"
     near: int = 0
     keys: Literal["plain", "unit", "scaled", "none"] = "plain"
     radius: float = 2.0
@@ -116,6 +118,11 @@ class Run:
             raise InputError("every slot of the window arm needs the number of visible tokens")
         if min(self.steps, self.batch, self.evaluate_every) < 1:
             raise InputError("steps, batch and evaluate_every are at least 1")
+
+    @property
+    def learns_weights(self) -> bool:
+        """Whether the models have the parameters of a learned gate weight."""
+        return self.arm == "hybrid" and any(slot.recipe.gate.weight == "learned" for slot in self.slots)
 
     def describe(self) -> dict[str, Any]:
         """Plain data, for the results file."""

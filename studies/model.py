@@ -8,21 +8,30 @@ learned positions, tied head, all matrices drawn from N(0, 0.02²). Arms differ 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.nn import functional
 
-from studies.config import VOCABULARY, Run, Shape
+from studies.config import VOCABULARY, Run
 
-__all__ = ["Attend", "Stack", "shapes"]
+__all__ = ["Attend", "Stack", "head_powers", "shapes"]
 
-Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 INITIAL_SPREAD = 0.02
 
 
-def shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
-    """Name and shape of every parameter of one model, in the order of the buffer."""
+class Attend(Protocol):
+    """What is heard, from a layer's queries, keys and values and from the powers of a learned gate weight."""
+
+    def __call__(
+        self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, powers: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """``(slots·batch, heads, block, head width)`` from tensors of that shape, and ``powers`` (slots, heads)."""
+
+
+def shapes(run: Run) -> dict[str, tuple[int, ...]]:
+    """Name and shape of every parameter of one model of a run, in the order of the buffer."""
+    shape = run.shape
     width = shape.width
     table: dict[str, tuple[int, ...]] = {"token": (VOCABULARY, width), "position": (shape.block, width)}
     for layer in range(shape.layers):
@@ -36,18 +45,28 @@ def shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
             f"{layer}.mlp.up": (width, 4 * width),
             f"{layer}.mlp.down": (4 * width, width),
         }
-    return table | {"final.gain": (width,), "final.shift": (width,)}
+    table |= {"final.gain": (width,), "final.shift": (width,)}
+    if run.learns_weights:
+        table |= {f"{layer}.attention.power": (shape.heads,) for layer in range(shape.layers)}
+    return table
 
 
-def _draw(shape: Shape, seed: int) -> torch.Tensor:
-    """One model's initial parameters, flat float32; a function of the seed alone."""
+def head_powers(heads: int, device: torch.device | str = "cpu") -> torch.Tensor:
+    """From 0 in the first head to 1 in the last."""
+    return torch.arange(heads, device=device) / max(1, heads - 1)
+
+
+def _draw(run: Run, seed: int) -> torch.Tensor:
+    """One model's initial parameters, flat float32; those that arms share are a function of the seed alone."""
     generator = torch.Generator().manual_seed(seed)
     pieces = []
-    for name, size in shapes(shape).items():
+    for name, size in shapes(run).items():
         if name.endswith("gain"):
             pieces.append(torch.ones(size))
         elif name.endswith("shift"):
             pieces.append(torch.zeros(size))
+        elif name.endswith("power"):
+            pieces.append(head_powers(size[0]))
         else:
             pieces.append(torch.randn(size, generator=generator) * INITIAL_SPREAD)
     return torch.cat([piece.flatten() for piece in pieces])
@@ -122,10 +141,10 @@ class Stack:
         compiled: bool = False,
     ) -> None:
         self.run, self.attend, self.kind = run, attend, kind
-        self.parameters = torch.stack([_draw(run.shape, slot.seed) for slot in run.slots]).to(device, dtype)
+        self.parameters = torch.stack([_draw(run, slot.seed) for slot in run.slots]).to(device, dtype)
         self.weights: dict[str, torch.Tensor] = {}
         start = 0
-        for name, size in shapes(run.shape).items():
+        for name, size in shapes(run).items():
             end = start + int(torch.Size(size).numel())
             leaf = self.parameters[:, start:end].view(len(run.slots), *size).detach().requires_grad_()
             self.weights[name] = leaf
@@ -168,7 +187,7 @@ class Stack:
         for layer in range(shape.layers):
             a, m = f"{layer}.attention", f"{layer}.mlp"
             q, k, v = self._project(x, w[f"{a}.gain"], w[f"{a}.shift"], w[f"{a}.qkv"], shape.heads, shape.block, kind)
-            heard = self.attend(layer, q, k, v)
+            heard = self.attend(layer, q, k, v, w.get(f"{a}.power"))
             x = self._continue(
                 x, heard, w[f"{a}.out"], w[f"{m}.gain"], w[f"{m}.shift"], w[f"{m}.up"], w[f"{m}.down"], kind
             )

@@ -1,7 +1,8 @@
 """The recipes that are compared: the paper's, and the candidates of the tuning at 10M parameters.
 
 Both arms get the same number of candidates, the same steps and the same seed; the gate's candidates spend theirs on the
-gate (what is left ungated, scale of the weights, keys) and the optimiser, the window's on the optimiser alone, which is all it has.
+gate (what is left ungated, scale of the weights, keys) and the optimiser, the window's on the optimiser alone, which is
+all it has.
 """
 
 from __future__ import annotations

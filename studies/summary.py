@@ -234,8 +234,9 @@ def plot(folder: Path = RESULTS) -> None:
                 if seed == 0:
                     means = [_mean(point["valid_bits"]) for point in curve]
                     axes.plot(steps, means, color=colour, linewidth=2, label=f"{arm}, mean")
-        last = [p["valid_bits"] for p in read(f"{comparison.name}-window")["curve"]]
-        axes.set_ylim(min(map(min, last)) * 0.93, max(last[len(last) // 4]) * 1.08)
+        arms = [read(f"{comparison.name}-{arm}")["curve"] for arm in colours if _exists(f"{comparison.name}-{arm}")]
+        lowest = min(min(point["valid_bits"]) for curve in arms for point in curve)
+        axes.set_ylim(lowest * 0.97, max(_mean(curve[1]["valid_bits"]) for curve in arms) * 1.02)
         axes.set_title(comparison.title, fontsize=9)
         axes.set_xlabel("step")
         axes.set_ylabel("validation bits a byte" if place == 0 else "")

@@ -30,7 +30,7 @@ def draw(settings: Run, seed: int = 0) -> list[torch.Tensor]:
     return [torch.randn(size, generator=generator) for _ in range(3)]
 
 
-def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gate: Gate) -> torch.Tensor:
+def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gate: Gate, power: float = 1.0) -> torch.Tensor:
     """One head, query by query, from the audited solver: softmax weights times the prefix's coefficients."""
     out = torch.zeros_like(v)
     frozen, alpha = 0, torch.zeros(0)
@@ -40,21 +40,51 @@ def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gate: Gate) -> to
             frozen = i
             memory = Memory.fit(k[:frozen].double().numpy(), np.zeros(frozen), sigma=gate.sigma, cap=gate.cap)
             alpha = torch.from_numpy(np.array(memory.coefficients)).float()
-        weights[:frozen] *= alpha if gate.weight == "raw" else alpha * (alpha > ACTIVE).sum()
+        factors = alpha if gate.weight == "raw" else alpha * (alpha > ACTIVE).sum() ** power
+        far = max(0, frozen - gate.near)
+        weights[:far] *= factors[:far]
         out[i] = weights @ v[: i + 1] / weights.sum()
     return out
 
 
-@pytest.mark.parametrize("weight", ["raw", "relative"])
-def test_the_hybrid_is_softmax_times_the_audited_coefficients(weight: str) -> None:
-    gate = Gate(weight=weight, chunk=CHUNK)  # type: ignore[arg-type]
+@pytest.mark.parametrize("near", [0, 5])
+@pytest.mark.parametrize("weight", ["raw", "relative", "graded", "learned"])
+def test_the_hybrid_is_softmax_times_the_audited_coefficients(weight: str, near: int) -> None:
+    gate = Gate(weight=weight, chunk=CHUNK, near=near)  # type: ignore[arg-type]
     settings = hybrid(gate)
     q, k, v = draw(settings)
-    ours = attention(settings)(0, q, k, v)
+    powers = {"graded": [0.0, 1.0], "learned": [0.3, 0.8]}.get(weight, [1.0, 1.0])
+    ours = attention(settings)(0, q, k, v, torch.tensor([powers]) if weight == "learned" else None)
     for row, head in itertools.product(range(2), range(2)):
-        expected = by_hand(q[row, head], k[row, head], v[row, head], gate)
+        expected = by_hand(q[row, head], k[row, head], v[row, head], gate, powers[head])
         # The training problem has a ridge of 1e-3, which the audited one has not.
         torch.testing.assert_close(ours[row, head], expected, rtol=0, atol=3e-3)
+
+
+def test_even_coefficients_with_relative_weights_are_full_softmax() -> None:
+    settings = hybrid(Gate(weight="relative", keys="none", chunk=CHUNK))
+    q, k, v = draw(settings)
+    whole = attention(replace(settings, arm="softmax"))(0, q, k, v)
+    torch.testing.assert_close(attention(settings)(0, q, k, v), whole, rtol=0, atol=1e-5)
+
+
+def test_learned_powers_are_parameters_and_learn() -> None:
+    settings = hybrid(Gate(weight="learned", chunk=CHUNK), Gate(chunk=CHUNK))
+    trainer = Trainer(settings, attention(settings), corpus())
+    names = [name for name in trainer.stack.weights if name.endswith("power")]
+    assert names == ["0.attention.power", "1.attention.power"]
+    before = {name: trainer.stack.weights[name].detach().clone() for name in names}
+    assert before[names[0]].tolist() == [[0.0, 1.0], [0.0, 1.0]]
+    trainer.train()
+    for name in names:
+        moved = (trainer.stack.weights[name].detach() - before[name]).abs()
+        assert float(moved[0].min()) > 1e-4
+        # The slot whose gate has no powers only decays them.
+        assert float(moved[1, 0]) == 0.0
+    # Other parameters start as they do without powers.
+    plain = Trainer(hybrid(Gate(chunk=CHUNK)), attention(hybrid(Gate(chunk=CHUNK))), corpus()).stack.weights
+    fresh = Trainer(settings, attention(settings), corpus()).stack.weights
+    assert all(torch.equal(fresh[name][0], plain[name][0]) for name in plain)
 
 
 def test_the_hybrid_is_causal() -> None:

@@ -83,7 +83,7 @@ def test_each_slot_is_the_plain_transformer() -> None:
         }
         theirs = dict(zip(twins, torch.autograd.grad(loss, list(twins.values())), strict=True))
         offset = 0
-        for name, size in shapes(settings.shape).items():
+        for name, size in shapes(settings).items():
             count = int(torch.Size(size).numel())
             if name in theirs:
                 expected = theirs[name].T if name.endswith("qkv") else theirs[name]

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import gate
+from expunge.torch.batched import prefix_coefficients
 
 RECORD = Path(gate.__file__).parent / "results" / "gate.json"
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -23,6 +24,21 @@ def test_the_checks_pass(part: str) -> None:
     rows = gate.PARTS[part]()
     assert rows
     assert [row for row in rows if not row["passed"]] == []
+
+
+@needs_gpu
+@pytest.mark.parametrize("length", [192, 512])
+def test_collapsed_keys_have_finite_gradients(length: int) -> None:
+    """Margins of a few keys, on which the first step of conjugate gradients takes all of the residual."""
+    torch.manual_seed(0)
+    counts = range(64, length, 64)
+    for spread in (0.01, 0.03, 0.1):
+        keys = (10.0 + spread * torch.randn(16, 6, length, 64, device="cuda")).bfloat16().requires_grad_()
+        caps, widths = torch.tensor([0.25], device="cuda"), torch.tensor([2.0], device="cuda")
+        alpha, _ = prefix_coefficients(keys, counts, caps, widths)
+        for scale in (1e-20, 1e-9, 1.0, 1e18):
+            (pulled,) = torch.autograd.grad(alpha, keys, scale * torch.randn_like(alpha), retain_graph=True)
+            assert torch.isfinite(pulled).all()
 
 
 @needs_gpu

@@ -46,8 +46,7 @@ from expunge.torch.ops.coefficients.triton import (
 
 __all__ = ["Work", "adjoint", "solve"]
 
-# Products that a problem may ask for, in the solve and in its adjoint: about the paper's 80 iterations, with which the
-# error here is smaller (docs/concepts/gate.md).
+# Products that a problem may ask for, in the solve and in its adjoint: about as many as the paper's 80 iterations.
 SWEEPS, ADJOINT_SWEEPS = 88, 40
 
 # Between looks from the host.
@@ -195,8 +194,8 @@ def _advance(x: tl.tensor, d: tl.tensor, r: tl.tensor, s: tl.tensor, size: tl.te
     along = tl.where(sound, now / bent, 0.0)
     # The residual's mean should be zero; rounding makes it something else.
     r = r - (along * (d - flat / size) + slip / size) * s
-    # Summed anew: a recurrence has no digits left when one step takes all of the residual, and a direction that it mixes
-    # can cancel to nothing, along which the next step is infinite.
+    # Summed anew: a recurrence has no digits left when one step takes all of the residual, and a direction that it
+    # mixes can cancel to nothing, along which the next step is infinite.
     after = tl.where(sound, tl.sum(r * r, 0), 0.0)
     return along, r, r + tl.where(now > 0.0, after / now, 0.0) * x, after
 
