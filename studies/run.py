@@ -22,7 +22,7 @@ from expunge.errors import InputError
 from studies.arms import attention
 from studies.config import SHAPES, Recipe, Run, Slot
 from studies.data import Corpus, load
-from studies.recipes import PAPER, named
+from studies.recipes import PAPER, ROUNDS, named
 from studies.record import machine, read, write
 from studies.train import Outcome, Trainer
 
@@ -152,9 +152,9 @@ def compare(desk: Desk, plan: Run, *, hybrid: Recipe, window: Recipe, arms: tupl
         desk.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))
 
 
-def tune(desk: Desk, plan: Run, *, arm: str, window: int | None = None) -> str:
+def tune(desk: Desk, plan: Run, *, arm: str, rounds: str = "first", window: int | None = None) -> str:
     """Every candidate of an arm on the tuning seed; the label with the fewest validation bits at the end."""
-    candidates = named(arm)
+    candidates = ROUNDS[rounds][arm]
     # Slots with one gate lie together, so that they are solved together.
     order = sorted(candidates, key=lambda label: repr(candidates[label].gate))
     slots = tuple(Slot(TUNING_SEED, candidates[label], window=window, label=label) for label in order)
@@ -195,6 +195,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--evaluate-every", type=int, default=500)
     parser.add_argument("--arms", default="hybrid,window")
     parser.add_argument("--tuned", help="name of a tuning whose winners to compare, instead of the paper's recipe")
+    parser.add_argument("--round", choices=tuple(ROUNDS), default="first", help="candidates of a tuning")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--compiled", action="store_true", help="fuse the elementwise work (torch.compile)")
     parser.add_argument("--checkpoints", type=Path, help="folder to resume from and to save to")
@@ -228,14 +229,13 @@ def main(arguments: list[str] | None = None) -> None:
     if given.act == "tune":
         window: int | None = None
         for arm in arms:
-            tune(desk, plan, arm=arm, window=window)
+            tune(desk, plan, arm=arm, rounds=given.round, window=window)
             if arm == "hybrid":
                 window = chosen(plan.name, desk.out, arm)[1]
         return
     hybrid = window_recipe = PAPER
     if given.tuned:
-        hybrid = named("hybrid")[chosen(given.tuned, desk.out, "hybrid")[0]]
-        window_recipe = named("window")[chosen(given.tuned, desk.out, "window")[0]]
+        hybrid, window_recipe = (named(arm, chosen(given.tuned, desk.out, arm)[0]) for arm in ("hybrid", "window"))
     compare(desk, plan, hybrid=hybrid, window=window_recipe, arms=arms)
 
 

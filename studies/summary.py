@@ -38,6 +38,7 @@ COMPARISONS = (
     Comparison("tinystories", "TinyStories, 3.22M, three seeds", "lower on 3 of 3, p = 0.057"),
     Comparison("10m-paper", "enwik8, 10M, five seeds, the paper's recipe", "+2.5% (20 MB of text)"),
     Comparison("10m-tuned", "enwik8, 10M, five seeds, both arms tuned", "–"),
+    Comparison("10m-second", "enwik8, 10M, five seeds, both arms tuned again", "–"),
     Comparison("3m-tuned", "enwik8, 3.22M, seven seeds, recipes tuned at 10M", "–"),
 )
 
@@ -101,10 +102,11 @@ def compared(measure: str) -> list[str]:
 def tuned() -> list[str]:
     """Every candidate of both arms, by final validation bits."""
     lines: list[str] = []
-    for arm in ("hybrid", "window"):
-        if not _exists(f"tune-10m-{arm}"):
+    for name in (f"{stage}-{arm}" for stage in ("tune-10m", "tune-10m-second") for arm in ("hybrid", "window")):
+        if not _exists(name):
             continue
-        content = read(f"tune-10m-{arm}")
+        content = read(name)
+        arm = content["run"]["arm"]
         counts = content.get("active_keys")
         lines += [
             "",

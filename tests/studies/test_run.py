@@ -10,7 +10,7 @@ from stacks import text
 
 from expunge.errors import InputError
 from studies.config import SHAPES, Run, Slot
-from studies.recipes import HYBRID, WINDOW
+from studies.recipes import ROUNDS, named
 from studies.run import TUNING_SEED, chosen, main
 
 
@@ -51,19 +51,31 @@ def test_compare_matches_each_seeds_window_to_its_hybrid(words: Path, tmp_path: 
     assert (out / "curves.jsonl").read_text().splitlines() == lines
 
 
-def test_tune_gives_both_arms_the_same_budget(words: Path, tmp_path: Path) -> None:
-    assert len(HYBRID) == len(WINDOW)
+@pytest.mark.parametrize("which", ROUNDS)
+def test_tune_gives_both_arms_the_same_budget(words: Path, tmp_path: Path, which: str) -> None:
+    arms = ROUNDS[which]
+    assert len(arms["hybrid"]) == len(arms["window"])
     out = tmp_path / "out"
-    settings = ["--steps", "2", "--batch", "1", "--evaluate-every", "2"]
-    main(["tune", "--shape", "tiny", "--data", str(words), "--name", "t", "--out", str(out), *settings])
+    settings = ["--steps", "2", "--batch", "1", "--evaluate-every", "2", "--round", which]
+    shared = ["--shape", "tiny", "--data", str(words), "--out", str(out), *settings]
+    main(["tune", "--name", "t", *shared])
     hybrid, window = read(out, "t-hybrid"), read(out, "t-window")
-    assert {slot["label"] for slot in hybrid["run"]["slots"]} == set(HYBRID)
-    assert {slot["label"] for slot in window["run"]["slots"]} == set(WINDOW)
+    assert {slot["label"] for slot in hybrid["run"]["slots"]} == set(arms["hybrid"])
+    assert {slot["label"] for slot in window["run"]["slots"]} == set(arms["window"])
     assert {slot["seed"] for slot in hybrid["run"]["slots"] + window["run"]["slots"]} == {TUNING_SEED}
     label, matched = chosen("t", out, "hybrid")
     place = [slot["label"] for slot in hybrid["run"]["slots"]].index(label)
     assert hybrid["final_bits"][place] == min(hybrid["final_bits"])
     assert {slot["window"] for slot in window["run"]["slots"]} == {matched}
+    # The winners go into a comparison.
+    main(["compare", "--name", "c", "--tuned", "t", "--seeds", "0:1", *shared])
+    assert read(out, "c-hybrid")["run"]["slots"][0]["recipe"]["rate"] == named("hybrid", label).rate
+
+
+def test_a_label_means_one_recipe() -> None:
+    for arm in ("hybrid", "window"):
+        for arms in ROUNDS.values():
+            assert all(named(arm, label) == recipe for label, recipe in arms[arm].items())
 
 
 def test_a_run_that_makes_no_sense_is_refused() -> None:
