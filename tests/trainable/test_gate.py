@@ -149,6 +149,23 @@ def test_the_paths_agree_as_the_ridge_vanishes() -> None:
     assert errors[2] < errors[1] < errors[0]
 
 
+@pytest.mark.parametrize(
+    ("settings", "most"), [({"path": "maintained"}, 1e-13), ({}, 2e-5), ({"solver": "paper"}, 9.0)]
+)
+def test_the_residual_is_measured(settings: dict[str, object], most: float) -> None:
+    keys = keys_for(4, 240, 5, scale=0.3).detach().reshape(2, 3, 40, 5)
+    gate = SupportVectorGate(0.2, 2.0, heads=3, closing=0.5, **settings)  # type: ignore[arg-type]
+    whole, prefixes = gate.residual(keys.float()), gate.residual(keys.float(), [10, 40])
+    assert whole.shape == (2, 3)
+    torch.testing.assert_close(prefixes[..., 1], whole)
+    assert float(prefixes.max()) < most
+    with pytest.raises(InputError, match="at least 5 keys"):
+        gate.residual(keys, [3])
+    if "solver" in settings:
+        # The paper's steps are too few for crowded keys.
+        assert float(whole.max()) > 1e-4
+
+
 def test_heads_have_their_own_cap_and_width() -> None:
     keys = torch.stack([keys_for(0).detach(), keys_for(1).detach()])[None]
     both = SupportVectorGate(cap=[0.1, 0.4], sigma=[1.0, 3.0], heads=2)(keys)

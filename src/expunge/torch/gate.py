@@ -18,7 +18,7 @@ from torch.nn import functional
 from expunge.errors import InputError
 from expunge.torch.batched import prefix_coefficients
 from expunge.torch.maintained import maintained_coefficients
-from expunge.torch.ops.coefficients.reference import gram_matrix, solve_paper
+from expunge.torch.ops.coefficients.reference import gram_matrix, natural_residual, solve_paper
 
 __all__ = ["SupportVectorGate", "fewest_gated"]
 
@@ -114,6 +114,29 @@ class SupportVectorGate(nn.Module):
         lead, length = self._check(keys)
         return self._solve(self._shaped(keys), counts)[0].reshape(*lead, len(counts), length)
 
+    @torch.no_grad()
+    def residual(self, keys: Tensor, counts: Sequence[int] | None = None) -> Tensor:
+        """How far what the solve returns is from the optimum: (..., len(counts)), or (...) for all keys.
+
+        The largest |α − clip(α − slack, 0, C)| of each problem, measured in fp64 before small coefficients are closed.
+        A problem that ran out of iterations shows here.
+        """
+        lead, length = self._check(keys)
+        lengths = [length] if counts is None else list(counts)
+        if not self.learn_cap and min(lengths) < self.least:
+            raise InputError(f"a cap of {min(self._caps):g} needs at least {self.least} keys, not {min(lengths)}")
+        shaped = self._shaped(keys)
+        alpha, offset = (part.flatten(0, 1).double() for part in self._solve(shaped, lengths, closing=0.0))
+        flat = shaped.flatten(0, 1).double()
+        # The numbers that the solve had, in its precision.
+        like = flat if self.path == "maintained" else shaped
+        each = (self.sigma(like), self.cap(like))
+        sigma, cap = (numbers.to(flat).repeat(flat.shape[0] // numbers.numel()) for numbers in each)
+        live = torch.arange(length, device=flat.device) < torch.tensor(lengths, device=flat.device)[:, None]
+        ridge = self.ridge if self.path == "batched" else 0.0
+        found = natural_residual(gram_matrix(flat, sigma), live.to(flat), alpha, offset, cap, ridge)
+        return found.reshape(*lead, len(lengths)) if counts is not None else found.reshape(lead)
+
     def score(self, points: Tensor, keys: Tensor) -> Tensor:
         """Gate score s(x) = 2Σακ(x, x_i) − ρ at points (..., m, d) → (..., m)."""
         alpha, offset = self(keys, return_offset=True)
@@ -126,13 +149,14 @@ class SupportVectorGate(nn.Module):
         weights = self._kernel(queries, keys).to(alpha.dtype) * alpha[..., None, :]
         return torch.as_tensor((weights @ values.to(alpha.dtype)) / weights.sum(-1, keepdim=True))
 
-    def _solve(self, keys: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
+    def _solve(self, keys: Tensor, counts: Sequence[int], *, closing: float | None = None) -> tuple[Tensor, Tensor]:
         """Coefficients (B, h, b, T) and offsets (B, h, b) of keys (B, h, T, d)."""
         if self.path == "maintained":
             return self._maintained(keys, counts)
         cap, sigma = self.cap(keys), self.sigma(keys)
         if self.solver == "exact":
-            return prefix_coefficients(keys, counts, cap, sigma, ridge=self.ridge, closing=self.closing, op=self.op)
+            limit = self.closing if closing is None else closing
+            return prefix_coefficients(keys, counts, cap, sigma, ridge=self.ridge, closing=limit, op=self.op)
         flat = keys.flatten(0, 1).to(_working(keys))
         repeats = flat.shape[0] // cap.numel()
         gram = gram_matrix(flat, sigma.repeat(repeats))
