@@ -126,6 +126,30 @@ def tuned() -> list[str]:
     return lines[1:]
 
 
+def gates() -> list[str]:
+    """What the trained gates do, layer by layer, over all seeds."""
+    rows = []
+    for comparison in COMPARISONS:
+        name = f"{comparison.name}-hybrid"
+        if not _exists(name) or not read(name).get("active_keys"):
+            continue
+        content = read(name)
+        block, chunk = content["run"]["shape"]["block"], content["run"]["slots"][0]["recipe"]["gate"]["chunk"]
+        last = (block - 1) // chunk * chunk
+        active = [_mean(list(layer)) / last for layer in zip(*content["active_keys"], strict=True)]
+        spreads = [_mean(list(layer)) for layer in zip(*content["key_spread"], strict=True)]
+        rows.append(
+            f"| {comparison.title} | {' / '.join(f'{share:.2f}' for share in active)} | "
+            f"{' / '.join(f'{spread:.1f}' for spread in spreads)} |"
+        )
+    if not rows:
+        return []
+    head = (
+        "| trained gates, layer by layer | share of active keys at the last boundary | spread of the keys, in widths |"
+    )
+    return [head, "|---|---|---|", *rows]
+
+
 def student() -> list[str]:
     """Fall of the student's error."""
     if not _exists("student"):
@@ -195,6 +219,7 @@ PARTS: dict[str, Callable[[], list[str]]] = {
     "validation": lambda: compared("best_bits"),
     "test": lambda: compared("test_bits"),
     "tuning": tuned,
+    "gates": gates,
     "student": student,
     "forget": forget,
     "quiz": quiz,

@@ -10,6 +10,7 @@ from torch import Tensor
 from expunge import Memory
 from expunge.errors import InputError
 from expunge.torch import SupportVectorGate
+from expunge.torch.batched import prefix_coefficients
 
 
 def keys_for(seed: int, count: int = 14, width: int = 3, scale: float = 1.0) -> Tensor:
@@ -149,21 +150,30 @@ def test_the_paths_agree_as_the_ridge_vanishes() -> None:
     assert errors[2] < errors[1] < errors[0]
 
 
-@pytest.mark.parametrize(
-    ("settings", "most"), [({"path": "maintained"}, 1e-13), ({}, 2e-5), ({"solver": "paper"}, 9.0)]
-)
+@pytest.mark.parametrize(("settings", "most"), [({"path": "maintained"}, 1e-13), ({"closing": 0.5}, 2e-5)])
 def test_the_residual_is_measured(settings: dict[str, object], most: float) -> None:
     keys = keys_for(4, 240, 5, scale=0.3).detach().reshape(2, 3, 40, 5)
-    gate = SupportVectorGate(0.2, 2.0, heads=3, closing=0.5, **settings)  # type: ignore[arg-type]
+    gate = SupportVectorGate(0.2, 2.0, heads=3, **settings)  # type: ignore[arg-type]
     whole, prefixes = gate.residual(keys.float()), gate.residual(keys.float(), [10, 40])
     assert whole.shape == (2, 3)
     torch.testing.assert_close(prefixes[..., 1], whole)
     assert float(prefixes.max()) < most
     with pytest.raises(InputError, match="at least 5 keys"):
         gate.residual(keys, [3])
-    if "solver" in settings:
-        # The paper's steps are too few for crowded keys.
-        assert float(whole.max()) > 1e-4
+
+
+def test_the_residual_shows_that_the_papers_steps_are_too_few_for_crowded_keys() -> None:
+    keys = keys_for(4, 40, 5, scale=0.3).detach().float()
+    assert float(SupportVectorGate(0.2, 2.0, solver="paper").residual(keys)) > 1e-4
+
+
+def test_one_cap_with_widths_by_head() -> None:
+    keys = keys_for(0, 84, 3).detach().reshape(2, 3, 14, 3)
+    cap, widths = torch.tensor([0.3]).double().requires_grad_(), torch.tensor([1.0, 2.0, 3.0]).double()
+    mixed, _ = prefix_coefficients(keys, [8, 14], cap, widths)
+    equal, _ = prefix_coefficients(keys, [8, 14], cap.expand(3), widths)
+    assert torch.equal(mixed, equal)
+    assert torch.autograd.grad((mixed * mixed).sum(), cap)[0].shape == (1,)
 
 
 def test_heads_have_their_own_cap_and_width() -> None:

@@ -144,5 +144,9 @@ def prefix_coefficients(
     if fused and working.stride(-1) != 1:
         working = working.contiguous()
     kind = torch.float64 if keys.dtype == torch.float64 else torch.float32
+    if cap.numel() != sigma.numel():
+        # The fused op finds the cap and the width of a head at the same place.
+        size = max(cap.numel(), sigma.numel())
+        cap, sigma = cap.expand(size).contiguous(), sigma.expand(size).contiguous()
     solve: Callable[..., tuple[Tensor, Tensor]] = _Coefficients.apply
     return solve(working, cap.to(kind), sigma.to(kind), lengths, float(ridge), float(closing), fused)
