@@ -121,6 +121,8 @@ def test_the_error_of_a_failed_path_is_its_class_alone() -> None:
         (0.3, 0.5),
         (0.5, 0.5),
         (3.0, 4.0),
+        (2.0**1023, 2.0**1023),
+        (math.nextafter(2.0**1023, math.inf), math.inf),
         (math.inf, math.inf),
         (math.nan, math.inf),
     ],

@@ -91,6 +91,8 @@ PREDICATE_TYPE: Final = "urn:expunge:receipt:v1"
 MAX_LISTED: Final = 50_000
 # Just below the 1e-12 that states are measured against: what is smaller is rounding, and nobody's business.
 SMALLEST: Final = 2.0**-40
+# No power of two above it is a number.
+LARGEST: Final = 2.0**1023
 
 Action = Literal["creation", "admission", "deletion", "pruning", "rebuild", "expiry", "restoration"]
 Outcome = Literal[
@@ -159,7 +161,7 @@ _RULES: Final[dict[Outcome, _Rule]] = {
 
 def at_most(error: float) -> float:
     """Round an error up to a power of two, at least 2^-40; to the published tolerance where that comes first."""
-    if math.isnan(error) or error == math.inf:
+    if math.isnan(error) or error > LARGEST:
         return math.inf
     mantissa, exponent = math.frexp(max(error, SMALLEST))
     power = math.ldexp(1.0, exponent - 1 if mantissa == 0.5 else exponent)
