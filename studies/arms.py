@@ -2,12 +2,13 @@
 
 ``hybrid`` weighs the frozen prefix by the support-vector coefficients (paper, appendix B), ``window`` sees the last so
 many tokens, ``softmax`` sees all. Each is a function of ``(layer, q, k, v)``, tensors ``(slots·batch, heads, block,
-head width)``, and of the learned powers ``(slots, heads)`` of a gate that has them. Slots of one stack may differ in
+head width)``, and of the parameters ``(slots, 2, heads)`` of a learned gate weight. Slots of one stack may differ in
 their gate and their window.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import groupby
 
@@ -24,6 +25,7 @@ __all__ = [
     "attention",
     "chunk_mask",
     "even_coefficients",
+    "floor_shares",
     "gate_keys",
     "gate_weights",
     "spread",
@@ -62,25 +64,35 @@ def gate_keys(keys: torch.Tensor, gate: Gate) -> torch.Tensor:
     return keys
 
 
-def even_coefficients(boundaries: range, keys: torch.Tensor) -> torch.Tensor:
-    """1/n on every prefix, in the shape of its coefficients."""
-    counts = torch.arange(boundaries.start, boundaries.stop, boundaries.step, device=keys.device)[:, None]
-    even = (torch.arange(keys.shape[2], device=keys.device) < counts) / counts
-    return even.expand(*keys.shape[:2], -1, -1)
+def even_coefficients(gate: Gate, block: int, device: torch.device | str) -> torch.Tensor:
+    """1/n on the n keys of every prefix, ``(boundaries, block)``."""
+    counts = torch.arange(gate.chunk, block, gate.chunk, device=device)[:, None]
+    return (torch.arange(block, device=device) < counts) / counts
 
 
-def gate_weights(coefficients: torch.Tensor, gate: Gate, powers: torch.Tensor | None = None) -> torch.Tensor:
+def floor_shares(logits: torch.Tensor, gate: Gate) -> torch.Tensor:
+    """The share of 1/n, which a logit of 0 leaves where the gate begins."""
+    return torch.sigmoid(logits + math.log(gate.floor / (1 - gate.floor)))
+
+
+def gate_weights(coefficients: torch.Tensor, gate: Gate, learned: torch.Tensor | None = None) -> torch.Tensor:
     """What a prefix key's attention is multiplied by.
 
-    ``coefficients``: (…, heads, boundaries, block); ``powers`` of the number of active keys: (…, heads).
+    ``coefficients``: (…, heads, boundaries, block); ``learned``: (…, 2, heads), powers less 1 and logits of the floor.
     """
     if gate.weight == "raw":
         return coefficients
     active = (coefficients.detach() > ACTIVE).sum(-1, keepdim=True)
     if gate.weight == "relative":
         return coefficients * active
-    if powers is None:
-        powers = head_powers(coefficients.shape[-3], coefficients.device)
+    powers = head_powers(coefficients.shape[-3], coefficients.device)
+    if learned is not None:
+        powers = 1 + learned[..., 0, :]
+    if gate.floor and learned is not None:
+        even = even_coefficients(gate, coefficients.shape[-1], coefficients.device)
+        share = floor_shares(learned[..., 1, :], gate)[..., None, None]
+        coefficients = coefficients + share * (even - coefficients)
+        active = torch.count_nonzero(even, -1)[:, None]
     return coefficients * active ** powers[..., None, None]
 
 
@@ -106,39 +118,53 @@ def window_mask(windows: list[int], batch: int, block: int, *, device: str, kind
 
 def _hybrid(run: Run, device: str, observe: Observer | None) -> Attend:
     block = run.shape.block
-    # Slots with one gate are solved in one call.
+    # Slots with one problem are solved and read in one call; those with one gate are weighed in one.
+    problems: list[tuple[Gate, slice]] = []
     spans: list[tuple[Gate, slice]] = []
-    start = 0
-    for gate, members in groupby(run.slots, key=lambda slot: slot.recipe.gate):
-        end = start + len(list(members)) * run.batch
-        spans.append((gate, slice(start, end)))
-        start = end
+    for found, settings in (
+        (problems, [slot.recipe.gate.problem for slot in run.slots]),
+        (spans, [slot.recipe.gate for slot in run.slots]),
+    ):
+        start = 0
+        for gate, members in groupby(settings):
+            end = start + len(list(members)) * run.batch
+            found.append((gate, slice(start, end)))
+            start = end
     own = {gate: chunk_mask(block, gate.chunk, gate.near).to(device) for gate, _ in spans}
-    beyond = {gate: 1.0 - own[gate] for gate, _ in spans}
-    caps = {gate: torch.tensor([gate.cap], device=device) for gate, _ in spans}
-    widths = {gate: torch.tensor([gate.sigma], device=device) for gate, _ in spans}
+    even = {gate: even_coefficients(gate, block, device) for gate, _ in problems}
+    caps = {gate: torch.tensor([gate.cap], device=device) for gate, _ in problems}
+    widths = {gate: torch.tensor([gate.sigma], device=device) for gate, _ in problems}
+
+    def weigh(alpha: torch.Tensor, learned: torch.Tensor | None, part: slice) -> torch.Tensor:
+        """The factors of a part's rows, own chunk and near keys included."""
+        pieces = []
+        for gate, here in spans:
+            if part.start <= here.start < part.stop:
+                inside = slice(here.start - part.start, here.stop - part.start)
+                given = None if learned is None or gate.weight != "learned" else learned[here]
+                factors = gate_weights(alpha[inside], gate, given)
+                pieces.append((factors * (1 - own[gate]) if gate.near else factors) + own[gate])
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
     def attend(
-        layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, powers: torch.Tensor | None = None
+        layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, learned: torch.Tensor | None = None
     ) -> torch.Tensor:
         heard, active, spreads = [], [], []
-        for gate, here in spans:
-            keys = gate_keys(k[here], gate)
+        if learned is not None:
+            learned = learned.repeat_interleave(run.batch, 0)
+        for gate, part in problems:
+            keys = gate_keys(k[part], gate)
             boundaries = range(gate.chunk, block, gate.chunk)
             if gate.keys == "none":
-                alpha = even_coefficients(boundaries, keys)
+                alpha = even[gate].expand(*keys.shape[:2], -1, -1)
             else:
                 alpha, _ = prefix_coefficients(keys, boundaries, caps[gate], widths[gate])
             if observe is not None:
                 active.append((alpha[:, :, -1] > ACTIVE).sum(-1).float())
                 spreads.append(spread(keys[:, :, : boundaries[-1]]) / gate.sigma)
-            learned = None
-            if gate.weight == "learned" and powers is not None:
-                learned = powers.repeat_interleave(run.batch, 0)[here]
-            gates = gate_weights(alpha, gate, learned)
-            gates = (gates * beyond[gate] if gate.near else gates) + own[gate]
+            gates = weigh(alpha, learned, part)
             scale = q.shape[-1] ** -0.5
-            heard.append(gated_readout(q[here], k[here], v[here], gates, scale=scale, chunk=gate.chunk))
+            heard.append(gated_readout(q[part], k[part], v[part], gates, scale=scale, chunk=gate.chunk))
         if observe is not None:
             slots = len(run.slots)
             observe(layer, torch.cat(active).view(slots, -1).mean(1), torch.cat(spreads).view(slots, -1).mean(1))
@@ -161,7 +187,7 @@ def attention(
     mask = None if whole else window_mask(windows, run.batch, run.shape.block, device=device, kind=kind)
 
     def attend(
-        layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, powers: torch.Tensor | None = None
+        layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, learned: torch.Tensor | None = None
     ) -> torch.Tensor:
         return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=whole)
 

@@ -7,7 +7,7 @@ that may differ between slots is in :class:`Recipe`, and everything that may not
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from expunge.errors import InputError
@@ -50,7 +50,9 @@ class Gate:
     beside a factor of 1 inside the current chunk. The others multiply by α times a power of the number of active keys:
     ``"relative"`` by the first, so that the mean factor of an active key is 1 at any context length; ``"graded"`` by
     powers that rise from 0 in the first head to 1 in the last; ``"learned"`` by powers that start there and are
-    parameters of the model, one a head and layer. ``near`` keys before the chunk are not gated.
+    parameters of the model, one a head and layer, decaying towards 1. ``near`` keys before the chunk are not gated.
+    ``floor`` is what a learned weight begins with as the share of 1/n mixed into α, so that a key of zero coefficient
+    is still seen; each head learns its share. All of it is full softmax at a power of 1 and a share of 1.
 
     ``keys="unit"`` solves on keys scaled to norm ``radius``; ``"scaled"`` on keys scaled so that their spread around
     the mean of the first chunk is ``radius``, which every prefix contains: the width then follows the keys; ``"none"``
@@ -63,9 +65,19 @@ class Gate:
     chunk: int = 64
     weight: Literal["raw", "relative", "graded", "learned"] = "raw"
     near: int = 0
+    floor: float = 0.0
     keys: Literal["plain", "unit", "scaled", "none"] = "plain"
     radius: float = 2.0
     gradient: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.floor < 1 or (self.floor and self.weight != "learned"):
+            raise InputError("a floor is a share of at least 0 and below 1, of a learned weight")
+
+    @property
+    def problem(self) -> Gate:
+        """The gate with nothing but what its coefficients depend on."""
+        return replace(self, weight="raw", near=0, floor=0.0)
 
     @property
     def fewest(self) -> int:

@@ -21,12 +21,12 @@ INITIAL_SPREAD = 0.02
 
 
 class Attend(Protocol):
-    """What is heard, from a layer's queries, keys and values and from the powers of a learned gate weight."""
+    """What is heard, from a layer's queries, keys and values and from the parameters of a learned gate weight."""
 
     def __call__(
-        self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, powers: torch.Tensor | None = None
+        self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, learned: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """``(slots·batch, heads, block, head width)`` from tensors of that shape, and ``powers`` (slots, heads)."""
+        """``(slots·batch, heads, block, head width)`` from tensors of that shape, and ``learned`` (slots, 2, heads)."""
 
 
 def shapes(run: Run) -> dict[str, tuple[int, ...]]:
@@ -47,7 +47,7 @@ def shapes(run: Run) -> dict[str, tuple[int, ...]]:
         }
     table |= {"final.gain": (width,), "final.shift": (width,)}
     if run.learns_weights:
-        table |= {f"{layer}.attention.power": (shape.heads,) for layer in range(shape.layers)}
+        table |= {f"{layer}.attention.weight": (2, shape.heads) for layer in range(shape.layers)}
     return table
 
 
@@ -65,8 +65,10 @@ def _draw(run: Run, seed: int) -> torch.Tensor:
             pieces.append(torch.ones(size))
         elif name.endswith("shift"):
             pieces.append(torch.zeros(size))
-        elif name.endswith("power"):
-            pieces.append(head_powers(size[0]))
+        elif name.endswith("weight"):
+            # Powers less 1, and the logits of the floor's share beside those that the gate begins with: both decay to
+            # what is left when the gate has nothing to say.
+            pieces.append(torch.stack([head_powers(size[1]) - 1, torch.zeros(size[1])]))
         else:
             pieces.append(torch.randn(size, generator=generator) * INITIAL_SPREAD)
     return torch.cat([piece.flatten() for piece in pieces])
@@ -187,7 +189,7 @@ class Stack:
         for layer in range(shape.layers):
             a, m = f"{layer}.attention", f"{layer}.mlp"
             q, k, v = self._project(x, w[f"{a}.gain"], w[f"{a}.shift"], w[f"{a}.qkv"], shape.heads, shape.block, kind)
-            heard = self.attend(layer, q, k, v, w.get(f"{a}.power"))
+            heard = self.attend(layer, q, k, v, w.get(f"{a}.weight"))
             x = self._continue(
                 x, heard, w[f"{a}.out"], w[f"{m}.gain"], w[f"{m}.shift"], w[f"{m}.up"], w[f"{m}.down"], kind
             )

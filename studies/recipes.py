@@ -7,9 +7,11 @@ alone, which is all it has. The second round is for longer runs: what learns fas
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from studies.config import Gate, Recipe
 
-__all__ = ["PAPER", "ROUNDS", "named"]
+__all__ = ["CANDIDATES", "PAPER", "ROUNDS", "named"]
 
 PAPER = Recipe()
 NEAR = Gate(near=64)
@@ -17,6 +19,7 @@ GRADED = Gate(near=64, weight="graded")
 SCALED = Gate(near=64, weight="graded", keys="scaled", radius=3.0)
 RELATIVE = Gate(near=64, weight="relative")
 LEARNED = Gate(near=64, weight="learned")
+FLOOR = replace(LEARNED, floor=0.5)
 
 ROUNDS: dict[str, dict[str, dict[str, Recipe]]] = {
     "first": {
@@ -39,15 +42,32 @@ ROUNDS: dict[str, dict[str, dict[str, Recipe]]] = {
         "hybrid": {
             "near, learned": Recipe(warmup=300, gate=LEARNED),
             "near, learned, two thirds rate": Recipe(rate=2e-3, warmup=300, gate=LEARNED),
+            "near, learned, floor": Recipe(warmup=300, gate=FLOOR),
+            "near, learned, floor, two thirds rate": Recipe(rate=2e-3, warmup=300, gate=FLOOR),
             "near, relative, two thirds rate": Recipe(rate=2e-3, warmup=300, gate=RELATIVE),
         },
         "window": {
             "warm-up": Recipe(warmup=300),
             "two thirds rate": Recipe(rate=2e-3, warmup=300),
+            "two thirds rate, long warm-up": Recipe(rate=2e-3, warmup=600),
             "half rate": Recipe(rate=1.5e-3, warmup=300),
+            "third rate": Recipe(rate=1e-3, warmup=300),
         },
     },
 }
+
+# 1/n in the place of the solve: what the weights do without it. Not a round of the tuning: its best is not compared.
+CONTROL = {
+    f"even, {label}": Recipe(rate=rate, warmup=300, gate=replace(gate, keys="none"))
+    for label, rate, gate in (
+        ("near", 2e-3, NEAR),
+        ("near, graded", 2e-3, GRADED),
+        ("near, graded, full rate", 3e-3, GRADED),
+        ("near, learned", 2e-3, LEARNED),
+        ("near, learned, full rate", 3e-3, LEARNED),
+    )
+}
+CANDIDATES = ROUNDS | {"control": {"hybrid": CONTROL}}
 
 
 def named(arm: str, label: str) -> Recipe:

@@ -19,14 +19,14 @@ from typing import Any
 import torch
 
 from expunge.errors import InputError
-from studies.arms import attention
+from studies.arms import attention, floor_shares
 from studies.config import SHAPES, Recipe, Run, Slot
 from studies.data import Corpus, load
-from studies.recipes import PAPER, ROUNDS, named
+from studies.recipes import CANDIDATES, PAPER, named
 from studies.record import machine, read, write
 from studies.train import Outcome, Trainer
 
-__all__ = ["Desk", "compare", "main", "observe", "tune"]
+__all__ = ["Desk", "compare", "learned_weights", "main", "observe", "tune"]
 
 # Not one of the seeds of a comparison, so that what is tuned is not what is compared.
 TUNING_SEED = 100
@@ -82,6 +82,7 @@ class Desk:
             content["test_bits"] = trainer.bits("test")
         if outcome.steps and run.arm == "hybrid":
             content["active_keys"], content["key_spread"] = observe(trainer, self)
+            content["head_powers"], content["head_shares"] = learned_weights(trainer)
         write(self.out, run.name, content)
         if self.keep is not None:
             self.keep.mkdir(parents=True, exist_ok=True)
@@ -132,9 +133,23 @@ def observe(trainer: Trainer, desk: Desk) -> tuple[list[list[float]], list[list[
     return torch.stack(active, 1).tolist(), torch.stack(spreads, 1).detach().tolist()
 
 
-def visible(counts: list[float], chunk: int, block: int, near: int = 0) -> int:
-    """Visible tokens of the matched window: the mean active keys, rounded, one chunk, and what is never gated."""
-    return min(block, round(sum(counts) / len(counts)) + chunk + near)
+def learned_weights(trainer: Trainer) -> tuple[list[Any], list[Any]]:
+    """The powers, and the floor's shares, that the heads have learned: slot, layer, head; none where they are fixed."""
+    powers, shares = [], []
+    for place, slot in enumerate(trainer.run.slots):
+        gate = slot.recipe.gate
+        held = [trainer.stack.weights.get(f"{layer}.attention.weight") for layer in range(trainer.run.shape.layers)]
+        learned = [leaf.detach()[place] for leaf in held if leaf is not None and gate.weight == "learned"]
+        powers.append([(1 + layer[0]).tolist() for layer in learned])
+        shares.append([floor_shares(layer[1], gate).tolist() for layer in learned if gate.floor])
+    return powers, shares
+
+
+def visible(counts: list[float], chunk: int, block: int, near: int = 0, floor: float = 0.0) -> int:
+    """Visible tokens of the matched window: the mean active keys, rounded, one chunk, and what is never gated; all
+    tokens where a floor leaves no key unseen.
+    """
+    return block if floor else min(block, round(sum(counts) / len(counts)) + chunk + near)
 
 
 def compare(desk: Desk, plan: Run, *, hybrid: Recipe, window: Recipe, arms: tuple[str, ...]) -> None:
@@ -146,7 +161,7 @@ def compare(desk: Desk, plan: Run, *, hybrid: Recipe, window: Recipe, arms: tupl
             counts = read(f"{plan.name}-hybrid", desk.out)["active_keys"]
             gate, block = hybrid.gate, plan.shape.block
             slots = tuple(
-                replace(slot, window=visible(each, gate.chunk, block, gate.near))
+                replace(slot, window=visible(each, gate.chunk, block, gate.near, gate.floor))
                 for slot, each in zip(slots, counts, strict=True)
             )
         desk.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))
@@ -154,7 +169,9 @@ def compare(desk: Desk, plan: Run, *, hybrid: Recipe, window: Recipe, arms: tupl
 
 def tune(desk: Desk, plan: Run, *, arm: str, rounds: str = "first", window: int | None = None) -> str:
     """Every candidate of an arm on the tuning seed; the label with the fewest validation bits at the end."""
-    candidates = ROUNDS[rounds][arm]
+    if arm not in CANDIDATES[rounds]:
+        raise InputError(f"{rounds} has no candidates of the {arm} arm: --arms {','.join(CANDIDATES[rounds])}")
+    candidates = CANDIDATES[rounds][arm]
     # Slots with one gate lie together, so that they are solved together.
     order = sorted(candidates, key=lambda label: repr(candidates[label].gate))
     slots = tuple(Slot(TUNING_SEED, candidates[label], window=window, label=label) for label in order)
@@ -176,7 +193,8 @@ def chosen(name: str, folder: Path, arm: str) -> tuple[str, int | None]:
     matched = None
     if counts is not None:
         gate = slot["recipe"]["gate"]
-        matched = visible(counts[place], gate["chunk"], content["run"]["shape"]["block"], gate["near"])
+        block = content["run"]["shape"]["block"]
+        matched = visible(counts[place], gate["chunk"], block, gate["near"], gate.get("floor", 0.0))
     return slot["label"], matched
 
 
@@ -195,7 +213,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--evaluate-every", type=int, default=500)
     parser.add_argument("--arms", default="hybrid,window")
     parser.add_argument("--tuned", help="name of a tuning whose winners to compare, instead of the paper's recipe")
-    parser.add_argument("--round", choices=tuple(ROUNDS), default="first", help="candidates of a tuning")
+    parser.add_argument("--round", choices=tuple(CANDIDATES), default="first", help="candidates of a tuning")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--compiled", action="store_true", help="fuse the elementwise work (torch.compile)")
     parser.add_argument("--checkpoints", type=Path, help="folder to resume from and to save to")

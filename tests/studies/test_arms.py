@@ -10,9 +10,10 @@ import torch
 from stacks import corpus, run
 
 from expunge import Memory
+from expunge.errors import InputError
 from studies.arms import ACTIVE, attention, gate_keys, gate_weights
 from studies.config import SHAPES, Gate, Recipe, Run, Slot
-from studies.run import Desk, observe, visible
+from studies.run import Desk, learned_weights, observe, visible
 from studies.train import Trainer
 
 CHUNK = 16
@@ -30,7 +31,9 @@ def draw(settings: Run, seed: int = 0) -> list[torch.Tensor]:
     return [torch.randn(size, generator=generator) for _ in range(3)]
 
 
-def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gate: Gate, power: float = 1.0) -> torch.Tensor:
+def by_hand(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gate: Gate, power: float = 1.0, share: float = 0.0
+) -> torch.Tensor:
     """One head, query by query, from the audited solver: softmax weights times the prefix's coefficients."""
     out = torch.zeros_like(v)
     frozen, alpha = 0, torch.zeros(0)
@@ -41,6 +44,8 @@ def by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gate: Gate, power
             memory = Memory.fit(k[:frozen].double().numpy(), np.zeros(frozen), sigma=gate.sigma, cap=gate.cap)
             alpha = torch.from_numpy(np.array(memory.coefficients)).float()
         factors = alpha if gate.weight == "raw" else alpha * (alpha > ACTIVE).sum() ** power
+        if gate.floor:
+            factors = ((1 - share) * alpha + share / max(1, frozen)) * frozen**power
         far = max(0, frozen - gate.near)
         weights[:far] *= factors[:far]
         out[i] = weights @ v[: i + 1] / weights.sum()
@@ -54,11 +59,52 @@ def test_the_hybrid_is_softmax_times_the_audited_coefficients(weight: str, near:
     settings = hybrid(gate)
     q, k, v = draw(settings)
     powers = {"graded": [0.0, 1.0], "learned": [0.3, 0.8]}.get(weight, [1.0, 1.0])
-    ours = attention(settings)(0, q, k, v, torch.tensor([powers]) if weight == "learned" else None)
+    learned = torch.tensor([[powers, [0.0, 0.0]]]) - torch.tensor([[1.0], [0.0]]) if weight == "learned" else None
+    ours = attention(settings)(0, q, k, v, learned)
     for row, head in itertools.product(range(2), range(2)):
         expected = by_hand(q[row, head], k[row, head], v[row, head], gate, powers[head])
         # The training problem has a ridge of 1e-3, which the audited one has not.
         torch.testing.assert_close(ours[row, head], expected, rtol=0, atol=3e-3)
+
+
+def test_a_floor_mixes_every_key_in() -> None:
+    gate = Gate(weight="learned", floor=0.25, chunk=CHUNK, near=5)
+    settings = hybrid(gate)
+    q, k, v = draw(settings)
+    powers, logits = torch.tensor([0.3, 0.8]), torch.tensor([0.0, 1.5])
+    ours = attention(settings)(0, q, k, v, torch.stack([powers - 1, logits])[None])
+    # At a logit of 0 a head has the share that the gate begins with.
+    shares = [0.25, float(torch.sigmoid(torch.tensor(0.25 / 0.75).log() + 1.5))]
+    for row, head in itertools.product(range(2), range(2)):
+        expected = by_hand(q[row, head], k[row, head], v[row, head], gate, float(powers[head]), shares[head])
+        torch.testing.assert_close(ours[row, head], expected, rtol=0, atol=3e-3)
+    # A share of 1 at a power of 1 is full softmax.
+    whole = attention(replace(settings, arm="softmax"))(0, q, k, v)
+    open_ = attention(settings)(0, q, k, v, torch.tensor([[[0.0, 0.0], [40.0, 40.0]]]))
+    torch.testing.assert_close(open_, whole, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [{"floor": 0.5}, {"floor": 1.0, "weight": "learned"}, {"floor": -0.1}])
+def test_a_floor_belongs_to_a_learned_weight(wrong: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="a floor is a share"):
+        Gate(**wrong)  # type: ignore[arg-type]
+
+
+def test_gates_of_one_problem_are_weighed_apart() -> None:
+    gates = (
+        Gate(chunk=CHUNK),
+        Gate(chunk=CHUNK, weight="learned", floor=0.5),
+        Gate(chunk=CHUNK, weight="relative", near=5),
+        Gate(chunk=CHUNK, weight="relative", near=5, sigma=1.0),
+    )
+    settings = hybrid(*gates)
+    q, k, v = draw(settings)
+    learned = 0.3 * torch.randn(len(gates), 2, settings.shape.heads, generator=torch.Generator().manual_seed(1))
+    joint = attention(settings)(0, q, k, v, learned)
+    for place, gate in enumerate(gates):
+        rows = slice(2 * place, 2 * place + 2)
+        alone = attention(hybrid(gate))(0, q[rows], k[rows], v[rows], learned[place : place + 1])
+        torch.testing.assert_close(joint[rows], alone, rtol=0, atol=1e-6)
 
 
 def test_even_coefficients_with_relative_weights_are_full_softmax() -> None:
@@ -68,20 +114,27 @@ def test_even_coefficients_with_relative_weights_are_full_softmax() -> None:
     torch.testing.assert_close(attention(settings)(0, q, k, v), whole, rtol=0, atol=1e-5)
 
 
-def test_learned_powers_are_parameters_and_learn() -> None:
-    settings = hybrid(Gate(weight="learned", chunk=CHUNK), Gate(chunk=CHUNK))
+def test_learned_weights_are_parameters_and_learn() -> None:
+    settings = hybrid(Gate(weight="learned", floor=0.5, chunk=CHUNK), Gate(weight="learned", chunk=CHUNK), Gate())
     trainer = Trainer(settings, attention(settings), corpus())
-    names = [name for name in trainer.stack.weights if name.endswith("power")]
-    assert names == ["0.attention.power", "1.attention.power"]
+    names = [name for name in trainer.stack.weights if name.endswith("weight")]
+    assert names == ["0.attention.weight", "1.attention.weight"]
     before = {name: trainer.stack.weights[name].detach().clone() for name in names}
-    assert before[names[0]].tolist() == [[0.0, 1.0], [0.0, 1.0]]
+    # Powers of 0 and 1, less 1, and the floor's share as it begins.
+    assert before[names[0]].tolist() == [[[-1.0, 0.0], [0.0, 0.0]]] * 3
     trainer.train()
     for name in names:
         moved = (trainer.stack.weights[name].detach() - before[name]).abs()
         assert float(moved[0].min()) > 1e-4
-        # The slot whose gate has no powers only decays them.
-        assert float(moved[1, 0]) == 0.0
-    # Other parameters start as they do without powers.
+        assert float(moved[1, 0].min()) > 1e-4
+        # What a gate does not use does not move but for the decay, and zero does not decay.
+        assert float(moved[1, 1].max()) == 0.0
+        assert float(moved[2, 0, 1]) == 0.0
+    powers, shares = learned_weights(trainer)
+    assert [len(each) for each in powers] == [2, 2, 0]
+    assert [len(each) for each in shares] == [2, 0, 0]
+    assert all(abs(share - 0.5) < 0.1 for layer in shares[0] for share in layer)
+    # Other parameters start as they do without these.
     plain = Trainer(hybrid(Gate(chunk=CHUNK)), attention(hybrid(Gate(chunk=CHUNK))), corpus()).stack.weights
     fresh = Trainer(settings, attention(settings), corpus()).stack.weights
     assert all(torch.equal(fresh[name][0], plain[name][0]) for name in plain)
