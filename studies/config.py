@@ -87,10 +87,11 @@ class Gate:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one slot is optimised and gated."""
+    """How one slot is optimised and gated. ``decay`` is that of the matrices; gains and shifts have the run's."""
 
     rate: float = 3e-3
     warmup: int = 0
+    decay: float = 0.1
     gate: Gate = field(default_factory=Gate)
 
 

@@ -7,6 +7,7 @@ learned positions, tied head, all matrices drawn from N(0, 0.02²). Arms differ 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ from torch.nn import functional
 
 from studies.config import VOCABULARY, Run
 
-__all__ = ["Attend", "Stack", "head_powers", "shapes"]
+__all__ = ["Attend", "Stack", "decays", "head_powers", "shapes"]
 
 INITIAL_SPREAD = 0.02
 
@@ -49,6 +50,13 @@ def shapes(run: Run) -> dict[str, tuple[int, ...]]:
     if run.learns_weights:
         table |= {f"{layer}.attention.weight": (2, shape.heads) for layer in range(shape.layers)}
     return table
+
+
+def decays(run: Run) -> torch.Tensor:
+    """The weight decay of every parameter, ``(slots, count)``: the recipe's for matrices, the run's for the rest."""
+    sizes = shapes(run).values()
+    matrix = torch.cat([torch.full((math.prod(size),), len(size) > 1) for size in sizes])
+    return torch.stack([torch.where(matrix, slot.recipe.decay, run.decay) for slot in run.slots])
 
 
 def head_powers(heads: int, device: torch.device | str = "cpu") -> torch.Tensor:

@@ -1,8 +1,8 @@
 """AdamW for a stack of models, with one learning rate and one gradient norm a slot.
 
 All parameters of a stack lie in one ``(slots, parameters)`` buffer, so a step is a few elementwise operations however
-many tensors the model has, and needs nothing from the host: it can be captured in a CUDA graph. Weight decay applies to
-every parameter, as ``torch.optim.AdamW`` does by default.
+many tensors the model has, and needs nothing from the host: it can be captured in a CUDA graph. Weight decay is given
+parameter by parameter; the paper's is one number for all, as ``torch.optim.AdamW`` has it by default.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ def step(
     rate: torch.Tensor,
     count: torch.Tensor,
     betas: tuple[float, float],
-    decay: float,
+    decay: torch.Tensor,
     clip: float,
 ) -> torch.Tensor:
     """One update in place of the parameters and both moments, ``(slots, parameters)`` each; returns the gradient norms.
 
-    ``rate`` and the result are ``(slots,)``; ``count`` is 0-dimensional, the number of steps made so far.
+    ``decay`` is shaped like the parameters; ``rate`` and the result are ``(slots,)``; ``count`` is 0-dimensional, the
+    number of steps made so far.
     """
     norms = gradient.square().sum(1).sqrt()
     gradient = gradient * (clip / (norms + 1e-6)).clamp(max=1.0)[:, None]

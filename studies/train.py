@@ -21,7 +21,7 @@ import torch
 from expunge.errors import InputError
 from studies.config import Run
 from studies.data import Corpus, draw_starts
-from studies.model import Attend, Stack
+from studies.model import Attend, Stack, decays
 from studies.optimizer import learning_rates
 from studies.optimizer import step as update
 
@@ -85,6 +85,7 @@ class Trainer:
         ]
         self._starts = torch.stack(starts, 1).to(device)
         self._rates = learning_rates([slot.recipe for slot in run.slots], run.steps).to(device)
+        self._decays = decays(run).to(self.stack.parameters)
         self._losses = torch.zeros(run.steps, slots, device=device)
         self._norms = torch.zeros(run.steps, slots, device=device)
         self._train, self._held = corpus.train.to(device), torch.cat([corpus.valid, corpus.test]).to(device)
@@ -122,7 +123,7 @@ class Trainer:
                 rate=self._rates.index_select(0, here)[0],
                 count=count,
                 betas=run.betas,
-                decay=run.decay,
+                decay=self._decays,
                 clip=run.clip,
             )
             self._losses.index_copy_(0, here, losses.detach()[None].to(self._losses.dtype))

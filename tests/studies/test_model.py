@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from stacks import run, text
 from torch import nn
 from torch.nn import functional
 
 from studies.arms import attention
-from studies.config import SHAPES, VOCABULARY, Shape
-from studies.model import Stack, shapes
+from studies.config import SHAPES, VOCABULARY, Recipe, Shape
+from studies.model import Stack, decays, shapes
 
 
 class Plain(nn.Module):
@@ -103,3 +105,17 @@ def test_the_small_model_has_the_papers_size() -> None:
 def test_a_slot_starts_the_same_in_any_stack() -> None:
     alone, both = run("softmax", seeds=(5,)), run("window", seeds=(0, 5), window=8)
     assert torch.equal(Stack(alone, attention(alone)).parameters[0], Stack(both, attention(both)).parameters[1])
+
+
+def test_the_recipe_decays_matrices_alone() -> None:
+    settings = run("softmax")
+    settings = replace(settings, slots=(replace(settings.slots[0], recipe=Recipe(decay=0.7)), settings.slots[0]))
+    table, start = decays(settings), 0
+    for name, size in shapes(settings).items():
+        count = torch.Size(size).numel()
+        here = table[:, start : start + count]
+        assert torch.allclose(
+            here.unique(dim=1).flatten(), torch.tensor([0.7, 0.1] if len(size) > 1 else [0.1, 0.1])
+        ), name
+        start += count
+    assert table.shape == (2, start)

@@ -15,15 +15,15 @@ def test_a_stack_steps_like_one_adamw_a_slot() -> None:
     ours, first, second = start.clone(), torch.zeros_like(start), torch.zeros_like(start)
     theirs = [torch.nn.Parameter(row.clone()) for row in start]
     optimizers = [
-        torch.optim.AdamW([p], lr=float(rate), betas=(0.9, 0.95), weight_decay=0.1)
-        for p, rate in zip(theirs, rates, strict=True)
+        torch.optim.AdamW([p], lr=float(rate), betas=(0.9, 0.95), weight_decay=decay)
+        for p, rate, decay in zip(theirs, rates, (0.1, 0.5, 0.0), strict=True)
     ]
+    decay = torch.tensor([[0.1], [0.5], [0.0]], dtype=torch.float64).expand_as(start)
     for count in range(7):
         # The first slot's gradients are above the clip, the last one's below.
         gradient = torch.randn(3, 40, generator=generator, dtype=torch.float64) * torch.tensor([[9.0], [0.3], [0.01]])
-        norms = step(
-            ours, gradient, first, second, rate=rates, count=torch.tensor(count), betas=(0.9, 0.95), decay=0.1, clip=1.0
-        )
+        done = torch.tensor(count)
+        norms = step(ours, gradient, first, second, rate=rates, count=done, betas=(0.9, 0.95), decay=decay, clip=1.0)
         for row, (parameter, optimizer) in enumerate(zip(theirs, optimizers, strict=True)):
             parameter.grad = gradient[row].clone()
             total = torch.nn.utils.clip_grad_norm_([parameter], 1.0)
