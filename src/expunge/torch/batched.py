@@ -19,7 +19,7 @@ from expunge.errors import InputError, MissingExtra
 from expunge.torch.once import refuse_twice
 from expunge.torch.ops.coefficients import reference
 
-__all__ = ["prefix_coefficients", "uses_triton"]
+__all__ = ["prefix_coefficients", "reference_pull", "uses_triton"]
 
 
 def uses_triton(op: str, keys: Tensor) -> bool:
@@ -85,7 +85,7 @@ class _Coefficients(torch.autograd.Function):
                     with_sigma=ctx.needs_input_grad[2],
                 )
             else:
-                pulled = _pull(keys, cap, sigma, ctx.ridge, alpha, margin, alpha_bar, offset_bar)
+                pulled = reference_pull(keys, cap, sigma, ctx.ridge, alpha, margin, alpha_bar, offset_bar)
         return (*refuse_twice(pulled, (keys, cap, sigma, alpha_bar, offset_bar)), None, None, None, None)
 
 
@@ -95,7 +95,7 @@ def _flat(keys: Tensor, cap: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor, Ten
     return keys.flatten(0, 1), cap.repeat(problems // cap.numel()), sigma.repeat(problems // sigma.numel())
 
 
-def _pull(
+def reference_pull(
     keys: Tensor,
     cap: Tensor,
     sigma: Tensor,
