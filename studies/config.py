@@ -87,12 +87,19 @@ class Gate:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one slot is optimised and gated. ``decay`` is that of the matrices; gains and shifts have the run's."""
+    """How one slot is optimised and gated. ``decay`` is that of the matrices; gains and shifts have the run's.
+    ``dropout`` is the share of what a block's attention and MLP add that is set to zero in training.
+    """
 
     rate: float = 3e-3
     warmup: int = 0
     decay: float = 0.1
+    dropout: float = 0.0
     gate: Gate = field(default_factory=Gate)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout is a share of at least 0 and below 1, not {self.dropout}")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import torch
 from torch.nn import functional
 
 from studies.config import VOCABULARY, Run
+from studies.dropout import Dropout, Noise, drop
 
 __all__ = ["Attend", "Stack", "decays", "head_powers", "shapes"]
 
@@ -112,12 +113,13 @@ def _continue(
     up: torch.Tensor,
     down: torch.Tensor,
     kind: torch.dtype,
+    noise: tuple[Noise | None, Noise | None],
 ) -> torch.Tensor:
     """The rest of a block: project what attention heard, add it, then the MLP."""
     heard = heard.transpose(1, 2).reshape(x.shape).to(kind)
-    x = x + torch.bmm(heard, out.to(kind)).to(x.dtype)
+    x = x + drop(torch.bmm(heard, out.to(kind)).to(x.dtype), noise[0])
     hidden = functional.gelu(torch.bmm(_normalise(x, gain, shift).to(kind), up.to(kind)))
-    return x + torch.bmm(hidden, down.to(kind)).to(x.dtype)
+    return x + drop(torch.bmm(hidden, down.to(kind)).to(x.dtype), noise[1])
 
 
 def _losses(
@@ -151,6 +153,7 @@ class Stack:
         compiled: bool = False,
     ) -> None:
         self.run, self.attend, self.kind = run, attend, kind
+        self._dropout = Dropout(run, device)
         self.parameters = torch.stack([_draw(run, slot.seed) for slot in run.slots]).to(device, dtype)
         self.weights: dict[str, torch.Tensor] = {}
         start = 0
@@ -167,15 +170,17 @@ class Stack:
         pieces = torch.autograd.grad(losses.sum(), list(self.weights.values()))
         return torch.cat([piece.flatten(1) for piece in pieces], 1)
 
-    def losses(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Mean nats a byte, one a slot. ``tokens``: (slots, batch, block + 1) int64."""
-        return self.losses_each(tokens).mean(1)
+    def losses(self, tokens: torch.Tensor, step: torch.Tensor | None = None) -> torch.Tensor:
+        """Mean nats a byte, one a slot. ``tokens``: (slots, batch, block + 1) int64; ``step``, 0-dimensional, is the
+        step of training, which drops what the recipes say; None drops nothing.
+        """
+        return self.losses_each(tokens, step).mean(1)
 
-    def losses_each(self, tokens: torch.Tensor) -> torch.Tensor:
+    def losses_each(self, tokens: torch.Tensor, step: torch.Tensor | None = None) -> torch.Tensor:
         """Mean nats a byte of every sequence, ``(slots, batch)``."""
         w, shape, kind = self.weights, self.run.shape, self.kind
         first, every = self.run.scored
-        x = self._hidden(tokens[..., :-1]).view(*tokens.shape[:2], shape.block, shape.width)
+        x = self._hidden(tokens[..., :-1], step).view(*tokens.shape[:2], shape.block, shape.width)
         x, targets = x[:, :, first::every].flatten(1, 2), tokens[:, :, first + 1 :: every].flatten(1)
         nats: torch.Tensor = self._losses(x, w["final.gain"], w["final.shift"], w["token"], targets, kind)
         return nats.view(*tokens.shape[:2], -1).mean(-1)
@@ -186,7 +191,7 @@ class Stack:
         x = _normalise(self._hidden(inputs), w["final.gain"], w["final.shift"]).to(self.kind)
         return torch.bmm(x, w["token"].to(self.kind).transpose(1, 2)).argmax(-1).view(inputs.shape)
 
-    def _hidden(self, tokens: torch.Tensor) -> torch.Tensor:
+    def _hidden(self, tokens: torch.Tensor, step: torch.Tensor | None = None) -> torch.Tensor:
         """The residual stream after the last block, ``(slots, batch·block, width)``."""
         w, shape, kind = self.weights, self.run.shape, self.kind
         inputs = tokens.flatten(1)
@@ -198,7 +203,8 @@ class Stack:
             a, m = f"{layer}.attention", f"{layer}.mlp"
             q, k, v = self._project(x, w[f"{a}.gain"], w[f"{a}.shift"], w[f"{a}.qkv"], shape.heads, shape.block, kind)
             heard = self.attend(layer, q, k, v, w.get(f"{a}.weight"))
+            noise = self._dropout.at(2 * layer, step), self._dropout.at(2 * layer + 1, step)
             x = self._continue(
-                x, heard, w[f"{a}.out"], w[f"{m}.gain"], w[f"{m}.shift"], w[f"{m}.up"], w[f"{m}.down"], kind
+                x, heard, w[f"{a}.out"], w[f"{m}.gain"], w[f"{m}.shift"], w[f"{m}.up"], w[f"{m}.down"], kind, noise
             )
         return x

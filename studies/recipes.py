@@ -3,7 +3,8 @@
 In each round both arms get the same number of candidates, the same steps and the same seed; the gate's candidates spend
 theirs on the gate (what is left ungated, scale of the weights, keys) and the optimiser, the window's on the optimiser
 alone, which is all it has. The second round is for longer runs: what learns fast in the first does not end low. The
-third is about weight decay: 6,000 steps are eleven times through 5 MB, and both arms learn it by heart.
+third is about weight decay, the fourth about dropout: 6,000 steps are eleven times through 5 MB, and both arms learn
+it by heart.
 """
 
 from __future__ import annotations
@@ -66,6 +67,11 @@ ROUNDS: dict[str, dict[str, dict[str, Recipe]]] = {
                 ("half rate, long warm-up, decay 0.5", 1.5e-3, 0.5),
             )
         }
+        for arm, gate in (("hybrid", LEARNED), ("window", Gate()))
+    },
+    # Meant for all 6,000 steps.
+    "fourth": {
+        arm: {f"dropout {share:g}": Recipe(rate=2e-3, warmup=600, dropout=share, gate=gate) for share in (0.1, 0.2)}
         for arm, gate in (("hybrid", LEARNED), ("window", Gate()))
     },
 }

@@ -78,8 +78,6 @@ class Desk:
         ready = time.monotonic()
         outcome = trainer.train(curve=self.out / "curves.jsonl", checkpoint=self._kept(run), deadline=self.deadline)
         content = report(run, outcome, self) | {"prepare_seconds": ready - begun}
-        if outcome.steps and len(self.corpus.test):
-            content["test_bits"] = trainer.bits("test")
         if outcome.steps and run.arm == "hybrid":
             content["active_keys"], content["key_spread"] = observe(trainer, self)
             content["head_powers"], content["head_shares"] = learned_weights(trainer)
@@ -108,7 +106,19 @@ def report(run: Run, outcome: Outcome, desk: Desk) -> dict[str, Any]:
         "complete": outcome.steps == run.steps,
         "machine": machine(desk.device),
         **asdict(outcome),
+        **on_test(outcome.curve),
     }
+
+
+def on_test(curve: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """Test bits at the end, and where validation was lowest: what stopping there would have given."""
+    if not curve or "test_bits" not in curve[0]:
+        return {}
+    stopped = []
+    for slot in range(len(curve[0]["valid_bits"])):
+        pairs = [(point["valid_bits"][slot], point["test_bits"][slot]) for point in curve]
+        stopped.append(min((pair for pair in pairs if math.isfinite(pair[0])), default=(math.nan, math.nan))[1])
+    return {"test_bits": curve[-1]["test_bits"], "stopped_test_bits": stopped}
 
 
 def observe(trainer: Trainer, desk: Desk) -> tuple[list[list[float]], list[list[float]]]:

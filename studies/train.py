@@ -112,7 +112,7 @@ class Trainer:
     def _step(self) -> None:
         run, stack, count = self.run, self.stack, self.count
         here = count[None]
-        losses = stack.losses(self._gather(self._train, self._starts.index_select(0, here)[0]))
+        losses = stack.losses(self._gather(self._train, self._starts.index_select(0, here)[0]), count)
         gradient = stack.gradient(losses)
         with torch.no_grad():
             norms = self._update(
@@ -207,6 +207,7 @@ class Trainer:
                 "step": upto,
                 "train_bits": [value / math.log(2) for value in window],
                 "valid_bits": self.bits(),
+                **({"test_bits": self.bits("test")} if self._parts["test"][1] else {}),
                 "norm_median": norms.median(0).values.tolist(),
                 "norm_max": norms.max(0).values.tolist(),
                 "seconds": time.monotonic() - started,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from stacks import text
 from expunge.errors import InputError
 from studies.config import SHAPES, Run, Slot
 from studies.recipes import ROUNDS, named
-from studies.run import TUNING_SEED, chosen, main
+from studies.run import TUNING_SEED, chosen, main, on_test
 
 
 @pytest.fixture
@@ -49,6 +50,17 @@ def test_compare_matches_each_seeds_window_to_its_hybrid(words: Path, tmp_path: 
     main(command)
     assert read(out, "tiny-window")["best_bits"] == window["best_bits"]
     assert (out / "curves.jsonl").read_text().splitlines() == lines
+
+
+def test_what_stopping_at_the_lowest_validation_would_have_given() -> None:
+    curve = [
+        {"valid_bits": [2.0, 3.0], "test_bits": [2.1, 3.1]},
+        {"valid_bits": [1.0, math.nan], "test_bits": [1.2, math.nan]},
+        {"valid_bits": [1.5, math.nan], "test_bits": [1.1, math.nan]},
+    ]
+    assert on_test(curve)["stopped_test_bits"] == [1.2, 3.1]
+    assert on_test(curve)["test_bits"] is curve[-1]["test_bits"]
+    assert on_test([{"valid_bits": [1.0]}]) == on_test([]) == {}
 
 
 @pytest.mark.parametrize("which", ROUNDS)
