@@ -37,8 +37,9 @@ COMPARISONS = (
     Comparison("3m", "enwik8, 3.22M, seven seeds", "2.178 / 2.383, −8.6%, p = 0.001"),
     Comparison("tinystories", "TinyStories, 3.22M, three seeds", "lower on 3 of 3, p = 0.057"),
     Comparison("10m-paper", "enwik8, 10M, five seeds, the paper's recipe", "+2.5% (20 MB of text)"),
-    Comparison("10m-tuned", "enwik8, 10M, five seeds, both arms tuned", "–"),
-    Comparison("10m-second", "enwik8, 10M, five seeds, both arms tuned again", "–"),
+    Comparison("10m-tuned", "enwik8, 10M, five seeds, first tuning", "–"),
+    Comparison("10m-third", "enwik8, 10M, five seeds, third tuning", "–"),
+    Comparison("10m-fourth", "enwik8, 10M, five seeds, fourth tuning", "–"),
     Comparison("3m-tuned", "enwik8, 3.22M, seven seeds, recipes tuned at 10M", "–"),
 )
 
@@ -99,31 +100,57 @@ def compared(measure: str) -> list[str]:
     ]
 
 
+TUNINGS = {"first": "tune-10m", "second": "tune-10m-second", "third": "tune-10m-third", "fourth": "tune-10m-fourth"}
+
+
+def candidates(name: str, title: str) -> list[str]:
+    """Every candidate of a run, by final validation bits."""
+    if not _exists(name):
+        return []
+    content = read(name)
+    counts = content.get("active_keys")
+    lines = [
+        f"| {title}, {content['run']['steps']:,} steps | rate | warm-up | decay | dropout | final bits | best bits | "
+        + ("mean active keys of 448 |" if counts else "visible tokens |"),
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    ended = [math.inf if bits is None else bits for bits in content["final_bits"]]
+    for place in sorted(range(len(ended)), key=ended.__getitem__):
+        slot = content["run"]["slots"][place]
+        recipe = slot["recipe"]
+        last = f"{_mean(counts[place]):.0f}" if counts else str(slot["window"])
+        lines.append(
+            f"| {slot['label']} | {recipe['rate']:g} | {recipe['warmup']} | {recipe.get('decay', 0.1):g} | "
+            f"{recipe.get('dropout', 0):g} | {_bits(content['final_bits'][place])} | "
+            f"{_bits(content['best_bits'][place])} | {last} |"
+        )
+    return lines
+
+
 def tuned() -> list[str]:
-    """Every candidate of both arms, by final validation bits."""
+    """The candidates of both arms in every round."""
     lines: list[str] = []
-    for name in (f"{stage}-{arm}" for stage in ("tune-10m", "tune-10m-second") for arm in ("hybrid", "window")):
-        if not _exists(name):
-            continue
-        content = read(name)
-        arm = content["run"]["arm"]
-        counts = content.get("active_keys")
-        lines += [
-            "",
-            f"| {arm}, {content['run']['steps']:,} steps | rate | warm-up | final bits | best bits | "
-            + ("mean active keys of 448 |" if counts else "visible tokens |"),
-            "|---|---|---|---|---|---|",
-        ]
-        ended = [math.inf if bits is None else bits for bits in content["final_bits"]]
-        order = sorted(range(len(ended)), key=ended.__getitem__)
-        for place in order:
-            slot = content["run"]["slots"][place]
-            last = f"{_mean(counts[place]):.0f}" if counts else str(slot["window"])
-            lines.append(
-                f"| {slot['label']} | {slot['recipe']['rate']:g} | {slot['recipe']['warmup']} | "
-                f"{_bits(content['final_bits'][place])} | {_bits(content['best_bits'][place])} | {last} |"
-            )
+    for round_, stage in TUNINGS.items():
+        for arm in ("hybrid", "window"):
+            table = candidates(f"{stage}-{arm}", f"{round_} round, {arm}")
+            lines += ["", *table] if table else []
     return lines[1:]
+
+
+def learning() -> list[str]:
+    """Mean bits of both arms along the last comparison at 10M."""
+    held = [c.name for c in COMPARISONS if c.name.startswith("10m") and _exists(f"{c.name}-window")]
+    if not held:
+        return []
+    hybrid, window = (read(f"{held[-1]}-{arm}")["curve"] for arm in ("hybrid", "window"))
+    lines = [
+        f"| {held[-1]}, step | validation, hybrid | window | training, hybrid | window |",
+        "|---|---|---|---|---|",
+    ]
+    for one, other in zip(hybrid, window, strict=True):
+        bits = [_mean(point[kind]) for kind in ("valid_bits", "train_bits") for point in (one, other)]
+        lines.append(f"| {one['step']:,} | {' | '.join(f'{value:.{DIGITS}f}' for value in bits)} |")
+    return lines
 
 
 def gates() -> list[str]:
@@ -138,16 +165,19 @@ def gates() -> list[str]:
         last = (block - 1) // chunk * chunk
         active = [_mean(list(layer)) / last for layer in zip(*content["active_keys"], strict=True)]
         spreads = [_mean(list(layer)) for layer in zip(*content["key_spread"], strict=True)]
+        powers = [_mean([_mean(head) for head in layer]) for layer in zip(*content.get("head_powers", []), strict=True)]
         rows.append(
             f"| {comparison.title} | {' / '.join(f'{share:.2f}' for share in active)} | "
-            f"{' / '.join(f'{spread:.1f}' for spread in spreads)} |"
+            f"{' / '.join(f'{spread:.1f}' for spread in spreads)} | "
+            f"{' / '.join(f'{power:.2f}' for power in powers) or '–'} |"
         )
     if not rows:
         return []
     head = (
-        "| trained gates, layer by layer | share of active keys at the last boundary | spread of the keys, in widths |"
+        "| trained gates, layer by layer | share of active keys at the last boundary | spread of the keys, in widths "
+        "| mean of the learned powers |"
     )
-    return [head, "|---|---|---|", *rows]
+    return [head, "|---|---|---|---|", *rows]
 
 
 def student() -> list[str]:
@@ -218,7 +248,9 @@ def pace() -> list[str]:
 PARTS: dict[str, Callable[[], list[str]]] = {
     "validation": lambda: compared("best_bits"),
     "test": lambda: compared("test_bits"),
+    "learning": learning,
     "tuning": tuned,
+    "control": lambda: candidates("control-10m-hybrid", "1/n in the place of the solve"),
     "gates": gates,
     "student": student,
     "forget": forget,
