@@ -45,6 +45,7 @@ def by_hand(one: SupportVectorAttention, x: Tensor, gate_of: object = None) -> T
         ({}, None),
         ({"gain": "cap"}, lambda alpha, start: alpha / 0.25),
         ({"gain": "count"}, lambda alpha, start: alpha * start),
+        ({"gain": "learned"}, lambda alpha, start: alpha * torch.tensor([[1.0], [start]])),
         ({"floor": 0.2}, lambda alpha, start: 0.2 + 0.8 * alpha),
         ({"closing": 0.9}, lambda alpha, start: torch.where(alpha < 0.9 / start, 0.0, alpha)),
         (
@@ -102,8 +103,26 @@ def test_both_paths_and_the_papers_solver_agree_on_fresh_keys() -> None:
     torch.testing.assert_close(paper, exact, rtol=0, atol=2e-2)
 
 
-def test_every_parameter_learns() -> None:
-    one = layer(learn_sigma=True, learn_cap=True, readout="rbf", gain="cap", cap=0.1)
+def test_a_learned_gain_is_a_power_of_the_prefix() -> None:
+    one, x = layer(gain="learned"), context()
+    assert isinstance(one.power, torch.nn.Parameter)
+    assert one.power.tolist() == [-1.0, 0.0]
+    with torch.no_grad():
+        one.power.copy_(torch.tensor([-0.6, -0.1], dtype=torch.float64))
+    powers = torch.tensor([[0.4], [0.9]], dtype=torch.float64)
+    torch.testing.assert_close(
+        one(x), by_hand(one, x, lambda alpha, start: alpha * start**powers), rtol=1e-8, atol=1e-9
+    )
+    # At a power of one a head is what "count" makes it.
+    torch.nn.init.zeros_(one.power)
+    torch.testing.assert_close(one(x), layer(gain="count")(x), rtol=1e-8, atol=1e-9)
+    assert "power" in dict(one.named_parameters())
+    assert layer().power is None
+
+
+@pytest.mark.parametrize("gain", ["cap", "learned"])
+def test_every_parameter_learns(gain: str) -> None:
+    one = layer(learn_sigma=True, learn_cap=True, readout="rbf", gain=gain, cap=0.1)
     one(context()).square().sum().backward()
     for name, parameter in one.named_parameters():
         assert parameter.grad is not None, name

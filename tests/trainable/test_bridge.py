@@ -35,7 +35,9 @@ def test_the_frozen_layer_is_certified_and_close_to_training() -> None:
     torch.testing.assert_close(edited[:, 32:], layer(x)[:, 32:], rtol=0, atol=1e-2)
 
 
-@pytest.mark.parametrize("options", [{}, {"floor": 0.3}, {"window": 32}, {"gain": "cap", "readout": "rbf"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"floor": 0.3}, {"window": 32}, {"gain": "cap", "readout": "rbf"}, {"gain": "learned"}]
+)
 def test_a_deleted_record_has_no_say(options: dict[str, object]) -> None:
     layer, x, gates = frozen(**options)
     with torch.no_grad():

@@ -26,7 +26,7 @@ from expunge.torch.readout import gated_readout
 
 __all__ = ["SupportVectorAttention"]
 
-Gain = Literal["unit", "cap", "count"]
+Gain = Literal["unit", "cap", "count", "learned"]
 Readout = Literal["softmax", "rbf"]
 
 
@@ -34,8 +34,9 @@ class SupportVectorAttention(nn.Module):
     """Multi-head causal attention (B, T, d_model) → (B, T, d_model) with a gated prefix.
 
     `gain` "unit" multiplies by α as the paper does, "cap" by α/C, which lies in [0, 1], "count" by nα, whose mean is
-    one. `floor` f replaces the gate γ by f + (1 − f)γ. `readout="rbf"` weighs by κ(q, k) at the gate's width instead of
-    softmax.
+    one, and "learned" by αnᵖ with a power p for each head, which begins between 0 in the first head and 1 in the last;
+    `power` holds p − 1, so that weight decay leads to "count". `floor` f replaces the gate γ by f + (1 − f)γ.
+    `readout="rbf"` weighs by κ(q, k) at the gate's width instead of softmax.
     """
 
     def __init__(
@@ -68,8 +69,8 @@ class SupportVectorAttention(nn.Module):
             raise InputError(f"chunk must be positive and window not negative, not {chunk} and {window}")
         if readout not in ("softmax", "rbf"):
             raise InputError(f'readout must be "softmax" or "rbf", not {readout!r}')
-        if gain not in ("unit", "cap", "count"):
-            raise InputError(f'gain must be "unit", "cap" or "count", not {gain!r}')
+        if gain not in ("unit", "cap", "count", "learned"):
+            raise InputError(f'gain must be "unit", "cap", "count" or "learned", not {gain!r}')
         if not 0.0 <= floor <= 1.0:
             raise InputError(f"floor must lie in [0, 1], not {floor!r}")
         self.heads, self.chunk, self.readout, self.window = heads, chunk, readout, window
@@ -89,6 +90,7 @@ class SupportVectorAttention(nn.Module):
         )
         self.qkv = nn.Linear(d_model, 3 * d_model, bias=bias)
         self.out = nn.Linear(d_model, d_model, bias=bias)
+        self.power = nn.Parameter(torch.arange(heads) / max(1, heads - 1) - 1.0) if gain == "learned" else None
         # Fixed caps let prefixes that no head gates be skipped without asking the device.
         self._warm_up = (
             1 if learn_cap else fewest_gated(max(self.gate.cap(torch.zeros((), dtype=torch.float64)).tolist()))
@@ -137,6 +139,8 @@ class SupportVectorAttention(nn.Module):
             if place not in self._masks:
                 self._masks[place] = self._rule(alpha)
             factor, applies = self._masks[place]
+        if self.power is not None:
+            factor = factor ** (1.0 + self.power.to(alpha.dtype)[:, None, None])
         if self.gain != "unit":
             alpha = alpha * factor
         if self.floor > 0.0:
