@@ -50,17 +50,22 @@ class Dropout:
     def __init__(self, run: Run, device: str) -> None:
         shares = torch.tensor([slot.recipe.dropout for slot in run.slots], dtype=torch.float64)
         self.active = bool((shares > 0).any())
+        # What attention adds and what the MLP adds, layer by layer.
+        self._count = 2 * run.shape.layers
         self._seeds = _mix(torch.tensor([slot.seed for slot in run.slots]) + 1).to(device)
         self._threshold = (shares * (MASK + 1)).long().to(device)
         self._scale = (1 / (1 - shares)).float().to(device)
 
-    def at(self, site: int, step: torch.Tensor | None) -> Noise | None:
-        """The noise of a site in a step; nothing is dropped where the step is None, and there is none at all where no
-        slot drops, so that such a run is the same to the bit as one without dropout.
+    def sites(self, step: torch.Tensor | None) -> list[Noise | None]:
+        """The noise of every site in a step. Nothing is dropped where the step is None, and there is no noise at all
+        where no slot drops, so that such a run is the same to the bit as one without dropout.
         """
         if not self.active:
-            return None
+            return [None] * self._count
         if step is None:
             # The same operations as in training: a compiled stack then reuses its graph.
-            return Noise(self._seeds, torch.zeros_like(self._threshold), torch.ones_like(self._scale))
-        return Noise(_mix(_mix(self._seeds + step) + site), self._threshold, self._scale)
+            nothing = Noise(self._seeds, torch.zeros_like(self._threshold), torch.ones_like(self._scale))
+            return [nothing] * self._count
+        places = torch.arange(self._count, device=self._seeds.device)[:, None]
+        salts = _mix(_mix(self._seeds + step) + places)
+        return [Noise(salt, self._threshold, self._scale) for salt in salts]

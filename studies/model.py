@@ -199,11 +199,12 @@ class Stack:
         hot = (inputs[..., None] == torch.arange(VOCABULARY, device=inputs.device)).to(kind)
         x = torch.bmm(hot, w["token"].to(kind)).to(self.parameters.dtype)
         x = x + w["position"].repeat(1, tokens.shape[1], 1)
+        noises = self._dropout.sites(step)
         for layer in range(shape.layers):
             a, m = f"{layer}.attention", f"{layer}.mlp"
             q, k, v = self._project(x, w[f"{a}.gain"], w[f"{a}.shift"], w[f"{a}.qkv"], shape.heads, shape.block, kind)
             heard = self.attend(layer, q, k, v, w.get(f"{a}.weight"))
-            noise = self._dropout.at(2 * layer, step), self._dropout.at(2 * layer + 1, step)
+            noise = noises[2 * layer], noises[2 * layer + 1]
             x = self._continue(
                 x, heard, w[f"{a}.out"], w[f"{m}.gain"], w[f"{m}.shift"], w[f"{m}.up"], w[f"{m}.down"], kind, noise
             )
