@@ -97,19 +97,25 @@ def solve(gram: Tensor, counts: Sequence[int], cap: Tensor, ridge: float, *, clo
     uniform = live / size
     alpha, offset, margin, done = problem.exchange(uniform, live.bool(), torch.zeros_like(live, dtype=torch.bool))
     done |= ~feasible
-    anchor = uniform
+    anchor = uniform.clone()
     for block in range(1, BLOCKS[gram.dtype] + 1):
-        if bool(done.all()):
+        # Heads with a prefix that is not done; the others wait, since they would only repeat what they have.
+        rows = (~done).any(1).flatten().nonzero().flatten()
+        if not rows.numel():
             break
-        anchor = problem.accelerate(anchor, steps=BLOCK_STEPS * block)
-        upper = live.bool() & (anchor >= bound)
-        inside = problem.opened(anchor @ gram, (anchor > 0.0) & ~upper, upper)
-        moved, moved_offset, moved_margin, finished = problem.exchange(anchor, inside, upper)
-        kept, kept_offset = torch.where(finished, moved, anchor), problem.offset(anchor, inside)
-        kept_offset = torch.where(finished, moved_offset, kept_offset)
-        alpha, offset = torch.where(done, alpha, kept), torch.where(done, offset, kept_offset)
-        margin = torch.where(done, margin, torch.where(finished, moved_margin, inside))
-        done |= finished
+        here = _Problem(gram[rows], live[rows], bound[rows], ridge)
+        start = here.accelerate(anchor[rows], steps=BLOCK_STEPS * block)
+        upper = here.live.bool() & (start >= here.bound)
+        inside = here.opened(start @ here.gram, (start > 0.0) & ~upper, upper)
+        moved, moved_offset, moved_margin, finished = here.exchange(start, inside, upper)
+        kept = done[rows]
+        for whole, after, before in (
+            (alpha, moved, start),
+            (offset, moved_offset, here.offset(start, inside)),
+            (margin, moved_margin, inside),
+        ):
+            whole[rows] = torch.where(kept, whole[rows], torch.where(finished, after, before))
+        anchor[rows], done[rows] = start, kept | finished
     alpha = torch.where(feasible, torch.minimum(alpha.clamp(min=0.0), bound), uniform) * live
     margin = margin & feasible
     offset = torch.where(feasible, offset, 0.0)
