@@ -2,7 +2,7 @@
 
 ``hybrid`` weighs the frozen prefix by the support-vector coefficients (paper, appendix B), ``window`` sees the last so
 many tokens, ``softmax`` sees all. Each is a function of ``(layer, q, k, v)``, tensors ``(slots·batch, heads, block,
-head width)``, and of the parameters ``(slots, 2, heads)`` of a learned gate weight. Slots of one stack may differ in
+head width)``, and of the parameters ``(slots, 3, heads)`` of a learned gate. Slots of one stack may differ in
 their gate and their window.
 """
 
@@ -47,20 +47,26 @@ def spread(keys: torch.Tensor) -> torch.Tensor:
     return (keys - keys.mean(-2, keepdim=True)).square().sum(-1).mean(-1).sqrt()
 
 
-def gate_keys(keys: torch.Tensor, gate: Gate) -> torch.Tensor:
-    """The keys that the gate is solved on."""
+def gate_keys(keys: torch.Tensor, gate: Gate, learned: torch.Tensor | None = None) -> torch.Tensor:
+    """The keys that the gate is solved on.
+
+    ``keys``: (…, heads, n, d); ``learned``: (…, 3, heads), the last logarithms of what a learned width is divided by.
+    """
     if gate.gradient == 0:
         keys = keys.detach()
     elif gate.gradient != 1:
         # The values are the keys'; the gradient is scaled.
         keys = keys.detach() + gate.gradient * (keys - keys.detach())
     if gate.keys == "unit":
-        return functional.normalize(keys.float(), dim=-1) * gate.radius
+        keys = functional.normalize(keys.float(), dim=-1) * gate.radius
     if gate.keys == "scaled":
         first = keys[:, :, : gate.chunk].detach().float()
         scale = gate.radius / spread(first).clamp(min=SMALLEST_SPREAD)
         # The common mean cancels in every distance; taking it off first saves digits.
-        return (keys.float() - first.mean(2, keepdim=True)) * scale[..., None, None]
+        keys = (keys.float() - first.mean(2, keepdim=True)) * scale[..., None, None]
+    if gate.width == "learned" and learned is not None:
+        # Keys times a factor are a width divided by it.
+        keys = keys.float() * learned[..., 2, :, None, None].exp()
     return keys
 
 
@@ -78,7 +84,8 @@ def floor_shares(logits: torch.Tensor, gate: Gate) -> torch.Tensor:
 def gate_weights(coefficients: torch.Tensor, gate: Gate, learned: torch.Tensor | None = None) -> torch.Tensor:
     """What a prefix key's attention is multiplied by.
 
-    ``coefficients``: (…, heads, boundaries, block); ``learned``: (…, 2, heads), powers less 1 and logits of the floor.
+    ``coefficients``: (…, heads, boundaries, block); ``learned``: (…, 3, heads), the first powers less 1, the second
+    logits of the floor.
     """
     if gate.weight == "raw":
         return coefficients
@@ -153,7 +160,7 @@ def _hybrid(run: Run, device: str, observe: Observer | None) -> Attend:
         if learned is not None:
             learned = learned.repeat_interleave(run.batch, 0)
         for gate, part in problems:
-            keys = gate_keys(k[part], gate)
+            keys = gate_keys(k[part], gate, None if learned is None else learned[part])
             boundaries = range(gate.chunk, block, gate.chunk)
             if gate.keys == "none":
                 alpha = even[gate].expand(*keys.shape[:2], -1, -1)

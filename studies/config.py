@@ -56,8 +56,9 @@ class Gate:
 
     ``keys="unit"`` solves on keys scaled to norm ``radius``; ``"scaled"`` on keys scaled so that their spread around
     the mean of the first chunk is ``radius``, which every prefix contains: the width then follows the keys; ``"none"``
-    solves nothing and puts 1/n in the place of α, to see what the solve adds. ``gradient`` scales the gradient that
-    reaches the keys through the solve: 1 the paper, 0 none.
+    solves nothing and puts 1/n in the place of α, to see what the solve adds. ``width="learned"`` divides σ by a factor
+    that each head learns; where it is fixed, keys must move for a gate to open. ``gradient`` scales
+    the gradient that reaches the keys through the solve: 1 the paper, 0 none.
     """
 
     cap: float = 0.25
@@ -68,9 +69,12 @@ class Gate:
     floor: float = 0.0
     keys: Literal["plain", "unit", "scaled", "none"] = "plain"
     radius: float = 2.0
+    width: Literal["fixed", "learned"] = "fixed"
     gradient: float = 1.0
 
     def __post_init__(self) -> None:
+        if self.width == "learned" and self.keys == "none":
+            raise InputError("a learned width is that of a gate that is solved")
         if not 0 <= self.floor < 1 or (self.floor and self.weight != "learned"):
             raise InputError("a floor is a share of at least 0 and below 1, of a learned weight")
 
@@ -141,8 +145,9 @@ class Run:
 
     @property
     def learns_weights(self) -> bool:
-        """Whether the models have the parameters of a learned gate weight."""
-        return self.arm == "hybrid" and any(slot.recipe.gate.weight == "learned" for slot in self.slots)
+        """Whether the models have the parameters of a learned gate."""
+        gates = [slot.recipe.gate for slot in self.slots]
+        return self.arm == "hybrid" and any("learned" in (gate.weight, gate.width) for gate in gates)
 
     def describe(self) -> dict[str, Any]:
         """Plain data, for the results file."""

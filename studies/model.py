@@ -23,12 +23,12 @@ INITIAL_SPREAD = 0.02
 
 
 class Attend(Protocol):
-    """What is heard, from a layer's queries, keys and values and from the parameters of a learned gate weight."""
+    """What is heard, from a layer's queries, keys and values and from the parameters of a learned gate."""
 
     def __call__(
         self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, learned: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """``(slots·batch, heads, block, head width)`` from tensors of that shape, and ``learned`` (slots, 2, heads)."""
+        """``(slots·batch, heads, block, head width)`` from tensors of that shape, and ``learned`` (slots, 3, heads)."""
 
 
 def shapes(run: Run) -> dict[str, tuple[int, ...]]:
@@ -49,7 +49,7 @@ def shapes(run: Run) -> dict[str, tuple[int, ...]]:
         }
     table |= {"final.gain": (width,), "final.shift": (width,)}
     if run.learns_weights:
-        table |= {f"{layer}.attention.weight": (2, shape.heads) for layer in range(shape.layers)}
+        table |= {f"{layer}.attention.weight": (3, shape.heads) for layer in range(shape.layers)}
     return table
 
 
@@ -75,9 +75,9 @@ def _draw(run: Run, seed: int) -> torch.Tensor:
         elif name.endswith("shift"):
             pieces.append(torch.zeros(size))
         elif name.endswith("weight"):
-            # Powers less 1, and the logits of the floor's share beside those that the gate begins with: both decay to
-            # what is left when the gate has nothing to say.
-            pieces.append(torch.stack([head_powers(size[1]) - 1, torch.zeros(size[1])]))
+            # Powers less 1, the logits of the floor's share beside those that the gate begins with, and the logarithms
+            # of the factors on the keys: all decay to what is left when the gate has nothing to say.
+            pieces.append(torch.stack([head_powers(size[1]) - 1, torch.zeros(size[1]), torch.zeros(size[1])]))
         else:
             pieces.append(torch.randn(size, generator=generator) * INITIAL_SPREAD)
     return torch.cat([piece.flatten() for piece in pieces])

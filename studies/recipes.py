@@ -4,7 +4,7 @@ In each round both arms get the same number of candidates, the same steps and th
 theirs on the gate (what is left ungated, scale of the weights, keys) and the optimiser, the window's on the optimiser
 alone, which is all it has. The second round is for longer runs: what learns fast in the first does not end low. The
 third is about weight decay, the fourth about dropout: 6,000 steps are eleven times through 5 MB, and both arms learn
-it by heart.
+it by heart. The fifth is about what the solve does to the keys.
 """
 
 from __future__ import annotations
@@ -22,6 +22,13 @@ SCALED = Gate(near=64, weight="graded", keys="scaled", radius=3.0)
 RELATIVE = Gate(near=64, weight="relative")
 LEARNED = Gate(near=64, weight="learned")
 FLOOR = replace(LEARNED, floor=0.5)
+ALONE = replace(LEARNED, gradient=0.0)
+WIDTH = replace(LEARNED, width="learned")
+
+
+def _dropped(*, rate: float = 2e-3, dropout: float = 0.1, gate: Gate = PAPER.gate) -> Recipe:
+    return Recipe(rate=rate, warmup=600, dropout=dropout, gate=gate)
+
 
 ROUNDS: dict[str, dict[str, dict[str, Recipe]]] = {
     "first": {
@@ -69,10 +76,23 @@ ROUNDS: dict[str, dict[str, dict[str, Recipe]]] = {
         }
         for arm, gate in (("hybrid", LEARNED), ("window", Gate()))
     },
-    # Meant for all 6,000 steps.
+    # This round and the next are meant for all 6,000 steps.
     "fourth": {
-        arm: {f"dropout {share:g}": Recipe(rate=2e-3, warmup=600, dropout=share, gate=gate) for share in (0.1, 0.2)}
+        arm: {f"dropout {share:g}": _dropped(dropout=share, gate=gate) for share in (0.1, 0.2)}
         for arm, gate in (("hybrid", LEARNED), ("window", Gate()))
+    },
+    # With dropout. What the solve does to the keys, against what dropout and rate do to the window.
+    "fifth": {
+        "hybrid": {
+            "keys left alone": _dropped(gate=ALONE),
+            "learned width": _dropped(gate=WIDTH),
+            "learned width, keys left alone": _dropped(gate=replace(WIDTH, gradient=0.0)),
+        },
+        "window": {
+            "dropout 0.05": _dropped(dropout=0.05),
+            "dropout 0.15": _dropped(dropout=0.15),
+            "dropout 0.1, full rate": _dropped(rate=3e-3),
+        },
     },
 }
 
@@ -87,7 +107,8 @@ CONTROL = {
         ("near, learned, full rate", 3e-3, LEARNED),
     )
 }
-CANDIDATES = ROUNDS | {"control": {"hybrid": CONTROL}}
+CONTROL_DROPPED = {"even, near, learned, dropout 0.1": _dropped(gate=replace(LEARNED, keys="none"))}
+CANDIDATES = ROUNDS | {"control": {"hybrid": CONTROL}, "control-dropout": {"hybrid": CONTROL_DROPPED}}
 
 
 def named(arm: str, label: str) -> Recipe:

@@ -80,7 +80,7 @@ class Desk:
         content = report(run, outcome, self) | {"prepare_seconds": ready - begun}
         if outcome.steps and run.arm == "hybrid":
             content["active_keys"], content["key_spread"] = observe(trainer, self)
-            content["head_powers"], content["head_shares"] = learned_weights(trainer)
+            content |= learned_weights(trainer)
         write(self.out, run.name, content)
         if self.keep is not None:
             self.keep.mkdir(parents=True, exist_ok=True)
@@ -143,16 +143,19 @@ def observe(trainer: Trainer, desk: Desk) -> tuple[list[list[float]], list[list[
     return torch.stack(active, 1).tolist(), torch.stack(spreads, 1).detach().tolist()
 
 
-def learned_weights(trainer: Trainer) -> tuple[list[Any], list[Any]]:
-    """The powers, and the floor's shares, that the heads have learned: slot, layer, head; none where they are fixed."""
-    powers, shares = [], []
+def learned_weights(trainer: Trainer) -> dict[str, list[Any]]:
+    """The powers, the floor's shares and the widths that the heads have learned: slot, layer, head; none where they are
+    fixed.
+    """
+    powers, shares, widths = [], [], []
     for place, slot in enumerate(trainer.run.slots):
         gate = slot.recipe.gate
         held = [trainer.stack.weights.get(f"{layer}.attention.weight") for layer in range(trainer.run.shape.layers)]
-        learned = [leaf.detach()[place] for leaf in held if leaf is not None and gate.weight == "learned"]
-        powers.append([(1 + layer[0]).tolist() for layer in learned])
+        learned = [leaf.detach()[place] for leaf in held if leaf is not None]
+        powers.append([(1 + layer[0]).tolist() for layer in learned if gate.weight == "learned"])
         shares.append([floor_shares(layer[1], gate).tolist() for layer in learned if gate.floor])
-    return powers, shares
+        widths.append([(gate.sigma / layer[2].exp()).tolist() for layer in learned if gate.width == "learned"])
+    return {"head_powers": powers, "head_shares": shares, "head_widths": widths}
 
 
 def visible(counts: list[float], chunk: int, block: int, near: int = 0, floor: float = 0.0) -> int:
@@ -192,12 +195,17 @@ def tune(desk: Desk, plan: Run, *, arm: str, rounds: str = "first", window: int 
 
 
 def chosen(name: str, folder: Path, arm: str) -> tuple[str, int | None]:
-    """The winner of an earlier tuning, and the window matched to it where it is a hybrid."""
-    content = read(f"{name}-{arm}", folder)
-    ended = [math.inf if bits is None else bits for bits in content["final_bits"]]
-    if min(ended) == math.inf:
+    """The winner of earlier tunings, by commas, and the window matched to it where it is a hybrid."""
+    tunings = [read(f"{each}-{arm}", folder) for each in name.split(",")]
+    ended = [
+        (math.inf if bits is None else bits, which, place)
+        for which, content in enumerate(tunings)
+        for place, bits in enumerate(content["final_bits"])
+    ]
+    fewest, which, place = min(ended)
+    if fewest == math.inf:
         raise InputError(f"every candidate of {name}-{arm} diverged")
-    place = ended.index(min(ended))
+    content = tunings[which]
     slot = content["run"]["slots"][place]
     counts = content.get("active_keys")
     matched = None
@@ -222,7 +230,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--evaluate-every", type=int, default=500)
     parser.add_argument("--arms", default="hybrid,window")
-    parser.add_argument("--tuned", help="name of a tuning whose winners to compare, instead of the paper's recipe")
+    parser.add_argument("--tuned", help="tunings of one length whose winners to compare, by commas: NAME[,NAME…]")
     parser.add_argument("--round", choices=tuple(CANDIDATES), default="first", help="candidates of a tuning")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--compiled", action="store_true", help="fuse the elementwise work (torch.compile)")

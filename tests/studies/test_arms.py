@@ -31,6 +31,11 @@ def draw(settings: Run, seed: int = 0) -> list[torch.Tensor]:
     return [torch.randn(size, generator=generator) for _ in range(3)]
 
 
+def parameters(powers: list[float], factors: tuple[float, float] = (1.0, 1.0)) -> torch.Tensor:
+    """What two heads have learned: powers, no floor, and what their widths are divided by."""
+    return torch.stack([torch.tensor(powers) - 1, torch.zeros(2), torch.tensor(factors).log()])[None]
+
+
 def by_hand(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gate: Gate, power: float = 1.0, share: float = 0.0
 ) -> torch.Tensor:
@@ -59,7 +64,7 @@ def test_the_hybrid_is_softmax_times_the_audited_coefficients(weight: str, near:
     settings = hybrid(gate)
     q, k, v = draw(settings)
     powers = {"graded": [0.0, 1.0], "learned": [0.3, 0.8]}.get(weight, [1.0, 1.0])
-    learned = torch.tensor([[powers, [0.0, 0.0]]]) - torch.tensor([[1.0], [0.0]]) if weight == "learned" else None
+    learned = parameters(powers) if weight == "learned" else None
     ours = attention(settings)(0, q, k, v, learned)
     for row, head in itertools.product(range(2), range(2)):
         expected = by_hand(q[row, head], k[row, head], v[row, head], gate, powers[head])
@@ -72,7 +77,7 @@ def test_a_floor_mixes_every_key_in() -> None:
     settings = hybrid(gate)
     q, k, v = draw(settings)
     powers, logits = torch.tensor([0.3, 0.8]), torch.tensor([0.0, 1.5])
-    ours = attention(settings)(0, q, k, v, torch.stack([powers - 1, logits])[None])
+    ours = attention(settings)(0, q, k, v, torch.stack([powers - 1, logits, torch.zeros(2)])[None])
     # At a logit of 0 a head has the share that the gate begins with.
     shares = [0.25, float(torch.sigmoid(torch.tensor(0.25 / 0.75).log() + 1.5))]
     for row, head in itertools.product(range(2), range(2)):
@@ -80,7 +85,7 @@ def test_a_floor_mixes_every_key_in() -> None:
         torch.testing.assert_close(ours[row, head], expected, rtol=0, atol=3e-3)
     # A share of 1 at a power of 1 is full softmax.
     whole = attention(replace(settings, arm="softmax"))(0, q, k, v)
-    open_ = attention(settings)(0, q, k, v, torch.tensor([[[0.0, 0.0], [40.0, 40.0]]]))
+    open_ = attention(settings)(0, q, k, v, torch.tensor([[[0.0, 0.0], [40.0, 40.0], [0.0, 0.0]]]))
     torch.testing.assert_close(open_, whole, rtol=0, atol=1e-5)
 
 
@@ -88,6 +93,21 @@ def test_a_floor_mixes_every_key_in() -> None:
 def test_a_floor_belongs_to_a_learned_weight(wrong: dict[str, object]) -> None:
     with pytest.raises(InputError, match="a floor is a share"):
         Gate(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_learned_width_is_a_width_of_each_head() -> None:
+    settings = hybrid(Gate(weight="learned", width="learned", chunk=CHUNK))
+    q, k, v = draw(settings)
+    ours = attention(settings)(0, q, k, v, parameters([0.3, 0.8], (2.0, 0.8)))
+    for head, sigma in enumerate((1.0, 2.5)):
+        fixed = hybrid(Gate(weight="learned", sigma=sigma, chunk=CHUNK))
+        expected = attention(fixed)(0, q, k, v, parameters([0.3, 0.8]))
+        torch.testing.assert_close(ours[:, head], expected[:, head], rtol=0, atol=1e-5)
+
+
+def test_a_learned_width_needs_a_solve() -> None:
+    with pytest.raises(InputError, match="a gate that is solved"):
+        Gate(width="learned", keys="none")
 
 
 def test_gates_of_one_problem_are_weighed_apart() -> None:
@@ -99,7 +119,7 @@ def test_gates_of_one_problem_are_weighed_apart() -> None:
     )
     settings = hybrid(*gates)
     q, k, v = draw(settings)
-    learned = 0.3 * torch.randn(len(gates), 2, settings.shape.heads, generator=torch.Generator().manual_seed(1))
+    learned = 0.3 * torch.randn(len(gates), 3, settings.shape.heads, generator=torch.Generator().manual_seed(1))
     joint = attention(settings)(0, q, k, v, learned)
     for place, gate in enumerate(gates):
         rows = slice(2 * place, 2 * place + 2)
@@ -115,25 +135,31 @@ def test_even_coefficients_with_relative_weights_are_full_softmax() -> None:
 
 
 def test_learned_weights_are_parameters_and_learn() -> None:
-    settings = hybrid(Gate(weight="learned", floor=0.5, chunk=CHUNK), Gate(weight="learned", chunk=CHUNK), Gate())
+    learned = Gate(weight="learned", chunk=CHUNK)
+    # Without a gradient to the keys the widths still learn.
+    settings = hybrid(replace(learned, floor=0.5), learned, Gate(), replace(learned, width="learned", gradient=0.0))
     trainer = Trainer(settings, attention(settings), corpus())
     names = [name for name in trainer.stack.weights if name.endswith("weight")]
     assert names == ["0.attention.weight", "1.attention.weight"]
     before = {name: trainer.stack.weights[name].detach().clone() for name in names}
     # Powers of 0 and 1, less 1, and the floor's share as it begins.
-    assert before[names[0]].tolist() == [[[-1.0, 0.0], [0.0, 0.0]]] * 3
+    assert before[names[0]].tolist() == [[[-1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]] * 4
     trainer.train()
     for name in names:
         moved = (trainer.stack.weights[name].detach() - before[name]).abs()
-        assert float(moved[0].min()) > 1e-4
+        assert float(moved[0, :2].min()) > 1e-4
         assert float(moved[1, 0].min()) > 1e-4
         # What a gate does not use does not move but for the decay, and zero does not decay.
         assert float(moved[1, 1].max()) == 0.0
         assert float(moved[2, 0, 1]) == 0.0
-    powers, shares = learned_weights(trainer)
-    assert [len(each) for each in powers] == [2, 2, 0]
-    assert [len(each) for each in shares] == [2, 0, 0]
-    assert all(abs(share - 0.5) < 0.1 for layer in shares[0] for share in layer)
+        assert float(moved[:3, 2].max()) == 0.0
+        assert float(moved[3, 2].min()) > 1e-4
+    found = learned_weights(trainer)
+    assert [len(each) for each in found["head_powers"]] == [2, 2, 0, 2]
+    assert [len(each) for each in found["head_shares"]] == [2, 0, 0, 0]
+    assert [len(each) for each in found["head_widths"]] == [0, 0, 0, 2]
+    assert all(abs(share - 0.5) < 0.1 for layer in found["head_shares"][0] for share in layer)
+    assert all(0 < abs(width - 2.0) < 0.2 for layer in found["head_widths"][3] for width in layer)
     # Other parameters start as they do without these.
     plain = Trainer(hybrid(Gate(chunk=CHUNK)), attention(hybrid(Gate(chunk=CHUNK))), corpus()).stack.weights
     fresh = Trainer(settings, attention(settings), corpus()).stack.weights
