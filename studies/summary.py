@@ -22,6 +22,8 @@ __all__ = ["COMPARISONS", "main", "page", "tables"]
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "training.md"
 # Where the JSON prints more digits than a seed's spread carries.
 DIGITS = 3
+# Panels of the figure in a row.
+PANELS = 3
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ COMPARISONS = (
     Comparison("10m-paper", "enwik8, 10M, five seeds, the paper's recipe", "+2.5% (20 MB of text)"),
     Comparison("10m-tuned", "enwik8, 10M, five seeds, first tuning", "–"),
     Comparison("10m-third", "enwik8, 10M, five seeds, third tuning", "–"),
-    Comparison("10m-fourth", "enwik8, 10M, five seeds, fourth tuning", "–"),
+    Comparison("10m-half", "enwik8, 10M, five seeds, third tuning, 3,000 steps", "–"),
+    Comparison("10m-dropout", "enwik8, 10M, five seeds, fourth and fifth tuning", "–"),
     Comparison("3m-tuned", "enwik8, 3.22M, seven seeds, recipes tuned at 10M", "–"),
 )
 
@@ -100,7 +103,7 @@ def compared(measure: str) -> list[str]:
     ]
 
 
-TUNINGS = {"first": "tune-10m", "second": "tune-10m-second", "third": "tune-10m-third", "fourth": "tune-10m-fourth"}
+ROUNDS = ("first", "second", "third", "fourth", "fifth")
 
 
 def candidates(name: str, title: str) -> list[str]:
@@ -130,7 +133,8 @@ def candidates(name: str, title: str) -> list[str]:
 def tuned() -> list[str]:
     """The candidates of both arms in every round."""
     lines: list[str] = []
-    for round_, stage in TUNINGS.items():
+    for round_ in ROUNDS:
+        stage = "tune-10m" if round_ == "first" else f"tune-10m-{round_}"
         for arm in ("hybrid", "window"):
             table = candidates(f"{stage}-{arm}", f"{round_} round, {arm}")
             lines += ["", *table] if table else []
@@ -138,19 +142,27 @@ def tuned() -> list[str]:
 
 
 def learning() -> list[str]:
-    """Mean bits of both arms along the last comparison at 10M."""
-    held = [c.name for c in COMPARISONS if c.name.startswith("10m") and _exists(f"{c.name}-window")]
-    if not held:
-        return []
-    hybrid, window = (read(f"{held[-1]}-{arm}")["curve"] for arm in ("hybrid", "window"))
-    lines = [
-        f"| {held[-1]}, step | validation, hybrid | window | training, hybrid | window |",
-        "|---|---|---|---|---|",
-    ]
-    for one, other in zip(hybrid, window, strict=True):
-        bits = [_mean(point[kind]) for kind in ("valid_bits", "train_bits") for point in (one, other)]
-        lines.append(f"| {one['step']:,} | {' | '.join(f'{value:.{DIGITS}f}' for value in bits)} |")
-    return lines
+    """Mean bits of both arms along the comparisons at 10M that gave both the same optimiser."""
+    lines: list[str] = []
+    for name in ("10m-half", "10m-third", "10m-dropout"):
+        if not _exists(f"{name}-window"):
+            continue
+        hybrid, window = (read(f"{name}-{arm}")["curve"] for arm in ("hybrid", "window"))
+        lines += [
+            "",
+            f"| {name}, step | validation, hybrid | window | training, hybrid | window |",
+            "|---|---|---|---|---|",
+        ]
+        for one, other in zip(hybrid, window, strict=True):
+            bits = [_mean(point[kind]) for kind in ("valid_bits", "train_bits") for point in (one, other)]
+            lines.append(f"| {one['step']:,} | {' | '.join(f'{value:.{DIGITS}f}' for value in bits)} |")
+    return lines[1:]
+
+
+def control() -> list[str]:
+    """What the weights do without the solve."""
+    tables = [candidates(f"control-10m{kind}-hybrid", "1/n in the place of the solve") for kind in ("", "-dropout")]
+    return [line for table in tables if table for line in ("", *table)][1:]
 
 
 def gates() -> list[str]:
@@ -250,7 +262,7 @@ PARTS: dict[str, Callable[[], list[str]]] = {
     "test": lambda: compared("test_bits"),
     "learning": learning,
     "tuning": tuned,
-    "control": lambda: candidates("control-10m-hybrid", "1/n in the place of the solve"),
+    "control": control,
     "gates": gates,
     "student": student,
     "forget": forget,
@@ -278,10 +290,11 @@ def plot(folder: Path = RESULTS) -> None:
     from matplotlib.figure import Figure
 
     shown = [c for c in COMPARISONS if _exists(f"{c.name}-hybrid") and _exists(f"{c.name}-window")]
-    figure = Figure(figsize=(4.2 * len(shown), 3.4), layout="constrained")
+    rows = -(-len(shown) // PANELS)
+    figure = Figure(figsize=(4.2 * min(PANELS, len(shown)), 3.4 * rows), layout="constrained")
     colours = {"hybrid": "#0b6e4f", "window": "#c8553d", "softmax": "#7a7a7a"}
     for place, comparison in enumerate(shown):
-        axes = figure.add_subplot(1, len(shown), place + 1)
+        axes = figure.add_subplot(rows, min(PANELS, len(shown)), place + 1)
         for arm, colour in colours.items():
             if not _exists(f"{comparison.name}-{arm}"):
                 continue
@@ -298,7 +311,7 @@ def plot(folder: Path = RESULTS) -> None:
         axes.set_ylim(lowest * 0.97, max(_mean(curve[1]["valid_bits"]) for curve in arms) * 1.02)
         axes.set_title(comparison.title, fontsize=9)
         axes.set_xlabel("step")
-        axes.set_ylabel("validation bits a byte" if place == 0 else "")
+        axes.set_ylabel("validation bits a byte" if place % PANELS == 0 else "")
         axes.grid(alpha=0.25)
         axes.legend(fontsize=8, frameon=False)
     figure.savefig(folder / "curves.png", dpi=130)
