@@ -1,8 +1,9 @@
 """Does the gate keep what must be recalled? A quiz, multi-query associative recall (protocol P10).
 
-Pairs of symbols, a stretch of noise, then every key again; the model must say its partner, and only those answers are
-scored. Two layers, one stack of seeds an arm, the same trainer as the language models. The window arm gets as many
-visible tokens as the hybrid has active keys at the last boundary, plus one chunk.
+Pairs of symbols, a stretch of noise, then keys of these pairs; the model must say the partner, and only those answers
+are scored. A key may be asked twice: otherwise what is left over would give the last answers away. Two layers, one
+stack of seeds an arm, the same trainer as the language models. The window arm gets as many visible tokens as the hybrid
+has active keys at the last boundary, plus one chunk.
 
     python -m studies.recall --device cuda --out studies/results
 """
@@ -25,18 +26,19 @@ from studies.run import Desk, visible
 __all__ = ["main", "quiz", "quiz_rows"]
 
 # Keys and their partners are drawn from two alphabets, the noise from a third.
-QUIZ = Shape(layers=2, width=128, heads=2, block=256)
-QUIZ_PAIRS, QUIZ_NOISE = 32, 129
-KEY_BYTES, PARTNER_BYTES, NOISE_BYTES = (0, 96), (96, 192), (192, 256)
+QUIZ = Shape(layers=2, width=64, heads=4, block=64)
+CHUNK = 16
+QUIZ_PAIRS, QUIZ_NOISE = 4, 49
+KEY_BYTES, PARTNER_BYTES, NOISE_BYTES = (0, 8), (8, 16), (16, 24)
 
 
 def quiz_rows(count: int, seed: int) -> torch.Tensor:
-    """Sequences of the quiz, ``(count, 257)`` uint8: pairs, noise, then each key and its partner in another order."""
+    """Sequences of the quiz, ``(count, 65)`` uint8: pairs, noise, then as many pairs again, drawn from the first."""
     rng = np.random.default_rng(seed)
     ranks = rng.random((count, KEY_BYTES[1])).argsort(1)[:, :QUIZ_PAIRS]
     partners = rng.integers(*PARTNER_BYTES, (count, QUIZ_PAIRS))
     pairs = np.stack([ranks + KEY_BYTES[0], partners], -1)
-    order = rng.random((count, QUIZ_PAIRS)).argsort(1)
+    order = rng.integers(0, QUIZ_PAIRS, (count, QUIZ_PAIRS))
     asked = np.take_along_axis(pairs, order[:, :, None], 1)
     noise = rng.integers(*NOISE_BYTES, (count, QUIZ_NOISE))
     rows = np.concatenate([pairs.reshape(count, -1), noise, asked.reshape(count, -1)], 1)
@@ -51,11 +53,20 @@ def quiz(desk: Desk, *, seeds: int, steps: int, batch: int) -> list[dict[str, An
     window = None
     rows: list[dict[str, Any]] = []
     for arm in ("hybrid", "hybrid-relative", "window", "softmax"):
-        gate = Gate(weight="relative" if arm == "hybrid-relative" else "raw")
+        gate = Gate(weight="relative" if arm == "hybrid-relative" else "raw", chunk=CHUNK)
         recipe = Recipe(rate=1e-3, warmup=steps // 20, gate=gate)
         slots = tuple(Slot(seed, recipe, window=window) for seed in range(seeds))
         kind = arm.partition("-")[0]
-        run = Run(f"quiz-{arm}", kind, QUIZ, slots, steps=steps, batch=batch, evaluate_every=steps, scored=(first, 2))
+        run = Run(
+            f"quiz-{arm}",
+            kind,
+            QUIZ,
+            slots,
+            steps=steps,
+            batch=batch,
+            evaluate_every=max(1, steps // 10),
+            scored=(first, 2),
+        )
         trainer, content = desk.finish(run)
         if kind == "hybrid":
             counts = [count for each in content["active_keys"] for count in each]
@@ -79,7 +90,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args(arguments)
     begun = time.monotonic()
-    parts = (quiz_rows(20_000, 1).flatten(), quiz_rows(512, 2).flatten(), quiz_rows(512, 3).flatten())
+    parts = (quiz_rows(200_000, 1).flatten(), quiz_rows(512, 2).flatten(), quiz_rows(512, 3).flatten())
     corpus = Corpus("quiz", *parts, row=QUIZ.block + 1)
     desk = Desk(corpus, given.out, given.device, compiled=given.compiled)
     rows = quiz(desk, seeds=given.seeds, steps=given.steps, batch=given.batch)

@@ -12,6 +12,7 @@ from stacks import text
 from expunge.errors import InputError
 from studies.config import SHAPES, Run, Slot
 from studies.recipes import ROUNDS, named
+from studies.record import write
 from studies.run import TUNING_SEED, chosen, main, on_test
 
 
@@ -82,6 +83,16 @@ def test_tune_gives_both_arms_the_same_budget(words: Path, tmp_path: Path, which
     # The winners go into a comparison.
     main(["compare", "--name", "c", "--tuned", "t", "--seeds", "0:1", *shared])
     assert read(out, "c-hybrid")["run"]["slots"][0]["recipe"]["rate"] == named("hybrid", label).rate
+
+
+def test_the_winner_of_several_tunings_is_the_lowest_of_all(tmp_path: Path) -> None:
+    slots = [{"label": label} for label in "abc"]
+    for name, bits in (("t-window", [1.9, 1.7, 1.8]), ("u-window", [1.6, 2.0, None]), ("v-window", [None] * 3)):
+        write(tmp_path, name, {"run": {"slots": slots}, "final_bits": bits})
+    assert chosen("t", tmp_path, "window") == ("b", None)
+    assert chosen("t,u", tmp_path, "window") == chosen("u,t", tmp_path, "window") == ("a", None)
+    with pytest.raises(InputError, match="diverged"):
+        chosen("v", tmp_path, "window")
 
 
 def test_a_label_means_one_recipe() -> None:
