@@ -8,6 +8,7 @@ and a resumed run continues as if it had never stopped.
 
 from __future__ import annotations
 
+import hashlib
 import lzma
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,11 @@ class Corpus:
     test: torch.Tensor
     # Rows of this many bytes, each a sequence of its own; 0 for a text, where a block may start anywhere.
     row: int = 0
+
+    def digest(self) -> str:
+        """SHA-256 of all bytes, part by part."""
+        parts = (hashlib.sha256(part.numpy().tobytes()).hexdigest() for part in (self.train, self.valid, self.test))
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
     def require(self, block: int) -> None:
         """Refuse a corpus with less than one block and its target."""

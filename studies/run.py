@@ -136,7 +136,9 @@ def observe(trainer: Trainer, desk: Desk) -> tuple[list[list[float]], list[list[
     usual = stack.attend
     stack.attend = attention(run, device=desk.device, kind=desk.kind, observe=note)
     block = run.shape.block
-    rows = [(i * block) % (len(desk.corpus.valid) - block) for i in range(run.batch)]
+    stride = desk.corpus.row or block
+    places = (len(desk.corpus.valid) - block - 1) // stride + 1
+    rows = [(i % places) * stride for i in range(run.batch)]
     tokens = torch.stack([desk.corpus.valid[row : row + block + 1] for row in rows]).long().to(desk.device)
     stack.losses(tokens.expand(len(run.slots), -1, -1))
     stack.attend = usual

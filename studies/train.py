@@ -77,6 +77,9 @@ class Trainer:
         self._first = torch.zeros_like(self.stack.parameters)
         self._second = torch.zeros_like(self.stack.parameters)
         self._history: list[dict[str, Any]] = []
+        # What a checkpoint must agree with, and the seconds that were spent before it: all, and in steps.
+        self._settings = json.dumps(run.describe() | {"corpus": corpus.digest()}, sort_keys=True)
+        self._spent = (0.0, 0.0)
         self.count = torch.zeros((), dtype=torch.int64, device=device)
         slots = len(run.slots)
         starts = [
@@ -193,7 +196,7 @@ class Trainer:
             self.prepare()
         done, last = int(self.count), run.steps if until is None else min(until, run.steps)
         history = self._history
-        started, stepping = time.monotonic(), 0.0
+        started, stepping = time.monotonic() - self._spent[0], self._spent[1]
         while done < last and time.monotonic() < deadline:
             upto = min((done // run.evaluate_every + 1) * run.evaluate_every, last)
             begun = time.monotonic()
@@ -214,6 +217,7 @@ class Trainer:
             }
             steps_made, done = upto - done, upto
             history.append(point | {"steps_per_second": steps_made / max(1e-9, time.monotonic() - begun)})
+            self._spent = time.monotonic() - started, stepping
             if curve is not None:
                 with curve.open("a") as file:
                     file.write(json.dumps(history[-1]) + "\n")
@@ -227,7 +231,7 @@ class Trainer:
             final_bits=[column[-1] for column in columns],
             curve=history,
             steps=done,
-            seconds=time.monotonic() - started,
+            seconds=self._spent[0],
             step_seconds=stepping,
         )
 
@@ -244,14 +248,20 @@ class Trainer:
     def save(self, path: Path) -> None:
         """Everything a resumed run needs beside its settings; written whole or not at all."""
         partial = path.with_suffix(".partial")
-        torch.save({"name": self.run.name, "history": json.dumps(self._history), "state": self._state()}, partial)
+        kept = {"settings": self._settings, "history": json.dumps(self._history), "spent": self._spent}
+        torch.save(kept | {"state": self._state()}, partial)
         partial.replace(path)
 
     def resume(self, path: Path) -> None:
-        """Continue from a checkpoint of the same run."""
+        """Continue from a checkpoint of the same run: the same settings, on the same bytes."""
         kept = torch.load(path, map_location=self.device, weights_only=True)
-        if kept["name"] != self.run.name or kept["state"]["parameters"].shape != self.stack.parameters.shape:
-            raise InputError(f"{path.name} is a checkpoint of {kept['name']!r}, not of {self.run.name!r}")
+        theirs, ours = json.loads(kept["settings"]), json.loads(self._settings)
+        differ = sorted(name for name in ours if theirs.get(name) != ours[name])
+        if differ:
+            raise InputError(
+                f"{path.name} is a checkpoint of {theirs['name']!r} and differs from {self.run.name!r} in "
+                f"{', '.join(differ)}: give another folder or the old settings"
+            )
         for name, tensor in self._state().items():
             tensor.copy_(kept["state"][name])
-        self._history = json.loads(kept["history"])
+        self._history, self._spent = json.loads(kept["history"]), kept["spent"]

@@ -13,6 +13,7 @@ from expunge import Memory
 from expunge.errors import InputError
 from studies.arms import ACTIVE, attention, gate_keys, gate_weights
 from studies.config import SHAPES, Gate, Recipe, Run, Slot
+from studies.data import Corpus
 from studies.run import Desk, learned_weights, observe, visible
 from studies.train import Trainer
 
@@ -108,6 +109,26 @@ def test_a_learned_width_is_a_width_of_each_head() -> None:
 def test_a_learned_width_needs_a_solve() -> None:
     with pytest.raises(InputError, match="a gate that is solved"):
         Gate(width="learned", keys="none")
+
+
+def test_what_is_observed_begins_where_rows_begin(tmp_path: Path) -> None:
+    settings = hybrid(Gate(chunk=CHUNK))
+    width = settings.shape.block + 1
+    # Every row begins with a byte that is nowhere else.
+    rows = torch.randint(1, 256, (6, width), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    rows[:, 0] = 0
+    quiz = Corpus("rows", rows.flatten(), rows.flatten(), rows[:0].flatten(), row=width)
+    seen: list[torch.Tensor] = []
+    trainer = Trainer(settings, attention(settings), quiz)
+    usual = trainer.stack.losses
+
+    def losses(tokens: torch.Tensor) -> torch.Tensor:
+        seen.append(tokens)
+        return usual(tokens)
+
+    trainer.stack.losses = losses  # type: ignore[method-assign, assignment]
+    observe(trainer, Desk(quiz, tmp_path))
+    assert (seen[0][..., 0] == 0).all()
 
 
 def test_gates_of_one_problem_are_weighed_apart() -> None:

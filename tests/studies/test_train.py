@@ -65,9 +65,31 @@ def test_bits_are_the_mean_over_whole_blocks() -> None:
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
-    trainer(run("softmax")).save(tmp_path / "kept.pt")
-    with pytest.raises(InputError, match="softmax-tiny"):
-        trainer(run("window", window=4)).resume(tmp_path / "kept.pt")
+    settings = run("window", window=4)
+    trainer(settings).save(tmp_path / "kept.pt")
+    for other, what in (
+        (run("softmax"), "window-tiny"),
+        (run("window", window=40), "in slots"),
+        (run("window", window=4, seeds=(5, 6)), "in slots"),
+        (replace(settings, steps=24), "in steps"),
+    ):
+        with pytest.raises(InputError, match=what):
+            trainer(other).resume(tmp_path / "kept.pt")
+    text = corpus()
+    with pytest.raises(InputError, match="in corpus"):
+        Trainer(settings, attention(settings), replace(text, valid=text.train)).resume(tmp_path / "kept.pt")
+
+
+def test_seconds_add_up_over_a_resumed_run(tmp_path: Path) -> None:
+    settings = run("softmax")
+    first = trainer(settings).train(checkpoint=tmp_path / "kept.pt", until=8)
+    second = trainer(settings)
+    second.resume(tmp_path / "kept.pt")
+    outcome = second.train()
+    assert outcome.seconds > first.seconds
+    assert outcome.step_seconds > first.step_seconds
+    seconds = [point["seconds"] for point in outcome.curve]
+    assert seconds == sorted(seconds)
 
 
 def test_a_deadline_stops_at_an_evaluation() -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from expunge.errors import InputError
 from expunge.torch import SupportVectorAttention, SupportVectorGate
+from expunge.torch.readout import gated_readout
 
 
 def layer(**options: object) -> SupportVectorAttention:
@@ -170,3 +171,52 @@ def test_unusable_options_are_refused(options: dict[str, object], message: str) 
         layer(**options)
     with pytest.raises(InputError, match="multiple of heads"):
         SupportVectorAttention(15, 2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_default_layer_has_the_gradient_of_what_it_computes(seed: int) -> None:
+    torch.manual_seed(seed)
+    one = SupportVectorAttention(16, 2, chunk=16).double()
+    x, along = context().requires_grad_(), torch.randn(2, 50, 16, dtype=torch.float64)
+    weights = torch.randn(2, 50, 16, dtype=torch.float64)
+    keys = one.project(x)[1]
+    kept = SupportVectorGate(heads=2).prefixes(keys, one.boundaries(50))
+    assert int(((kept > 0.0) & (one.coefficients(x) == 0.0)).sum()) > 0
+    (pulled,) = torch.autograd.grad((one(x) * weights).sum(), x)
+    with torch.no_grad():
+        ends = [float((one(x + step * along) * weights).sum()) for step in (1e-6, -1e-6)]
+    assert float((pulled * along).sum()) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5)
+
+
+def test_a_layer_used_in_inference_mode_can_be_trained() -> None:
+    one, x = SupportVectorAttention(16, 2, chunk=16), context().float()
+    with torch.inference_mode():
+        one(x)
+    one(x).sum().backward()
+    assert one.qkv.weight.grad is not None
+
+
+def test_a_layer_can_be_made_without_memory() -> None:
+    with torch.device("meta"):
+        assert SupportVectorAttention(16, 2, cap=[0.25, 0.5]).qkv.weight.is_meta
+
+
+@pytest.mark.parametrize("options", [{"cap": [0.1, 0.5]}, {"cap": 0.1, "learn_cap": True}])
+def test_a_head_whose_cap_a_prefix_is_too_short_for_is_not_gated(options: dict[str, object]) -> None:
+    exact, batched = (layer(chunk=8, ridge=1e-9, path=path, **options) for path in ("maintained", "batched"))
+    torch.testing.assert_close(exact(context()), batched(context()), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("path", ["maintained", "batched"])
+def test_a_context_without_a_gated_boundary_has_no_coefficients(path: str) -> None:
+    assert layer(path=path).coefficients(context(10)).shape == (2, 2, 0, 10)
+    assert layer(path=path).active(context(10)).shape == (2, 2, 0)
+
+
+def test_autocast_does_not_reach_the_readout() -> None:
+    one = SupportVectorAttention(16, 2, chunk=16).float()
+    q, k, v = (part.detach() for part in one.project(context().float()))
+    gates = one.gates(k)
+    usual = gated_readout(q, k, v, gates, scale=0.3, chunk=16)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(gated_readout(q, k, v, gates, scale=0.3, chunk=16), usual)

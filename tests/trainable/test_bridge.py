@@ -80,3 +80,25 @@ def test_unusable_contexts_are_refused() -> None:
     with pytest.raises(InputError, match="at least 33 tokens"), gates.applied():
         layer(x[:, :20])
     assert layer.edited is None
+
+
+@pytest.mark.parametrize("tokens", ["12", ["1", "2"], 5.0, [1.5]])
+def test_tokens_are_named_by_their_places(tokens: object) -> None:
+    _, _, gates = frozen()
+    with pytest.raises(InputError, match="whole numbers"):
+        gates.delete(tokens)  # type: ignore[arg-type]
+    assert [len(receipt.applied) for receipt in gates.delete(5)] == [1, 1]
+    assert [len(receipt.applied) for receipt in gates.delete(torch.tensor([6, 7]))] == [2, 2]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("gain", "mean"), [("count", 1.0), ("unit", 1 / 16), ("cap", 5 / 16)])
+def test_a_frozen_prefix_grows_no_louder_as_the_context_goes_on(gain: str, mean: float) -> None:
+    torch.manual_seed(0)
+    layer = SupportVectorAttention(16, 2, chunk=16, cap=0.2, sigma=1.0, gain=gain)  # type: ignore[arg-type]
+    x = torch.randn(1, 64, 16)
+    gates = freeze(layer, x, count=16)
+    with torch.no_grad(), gates.applied():
+        assert layer.edited is not None
+        found = layer.edited(layer.project(x)[1])
+    # Boundaries at 16, 32 and 48.
+    torch.testing.assert_close(found[0, :, :, :16].mean(-1), torch.full((2, 3), mean), rtol=1e-5, atol=0)

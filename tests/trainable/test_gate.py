@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -219,3 +221,119 @@ def test_unusable_keys_are_refused() -> None:
         SupportVectorGate(cap=0.25, op="quick")(torch.randn(6, 2))
     with pytest.raises(InputError, match="finite"):
         SupportVectorGate(cap=0.25, path="maintained")(torch.full((6, 2), torch.nan))
+
+
+def difference_quotient(what: Callable[[Tensor], Tensor], at: Tensor, along: Tensor, step: float = 1e-6) -> float:
+    return float((what(at + step * along) - what(at - step * along)) / (2.0 * step))
+
+
+@pytest.mark.parametrize("closing", [0.1, 0.3, 0.5])
+def test_closing_a_key_leaves_the_gradient_of_the_others_right(closing: float) -> None:
+    gate = SupportVectorGate(cap=0.25, sigma=2.0, closing=closing)
+    keys = keys_for(3, count=48, width=6)
+    weights, along = keys_for(4, count=48, width=1).detach()[:, 0], keys_for(5, count=48, width=6).detach()
+    whole, found = SupportVectorGate(cap=0.25, sigma=2.0)(keys), gate(keys)
+    assert int(((whole > 0.0) & (found == 0.0)).sum()) > 0
+    (pulled,) = torch.autograd.grad((found * weights).sum(), keys)
+    expected = difference_quotient(lambda x: (gate(x) * weights).sum(), keys.detach(), along)
+    assert float((pulled * along).sum()) == pytest.approx(expected, rel=1e-6)
+
+
+def test_autocast_does_not_reach_the_solve() -> None:
+    gate = SupportVectorGate(cap=0.25, sigma=2.0)
+    keys = (0.1 * torch.randn(64, 16, generator=torch.Generator().manual_seed(0))).requires_grad_()
+    usual = gate(keys)
+    (pulled,) = torch.autograd.grad(usual[:9].sum(), keys, retain_graph=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        cast = gate(keys)
+        assert float(gate.residual(keys)) < 2e-5
+        assert torch.equal(gate.read(keys[:4], keys, keys), SupportVectorGate(0.25, 2.0).read(keys[:4], keys, keys))
+        (cast_pulled,) = torch.autograd.grad(cast[:9].sum(), keys)
+    assert torch.equal(cast, usual)
+    assert torch.equal(cast_pulled, pulled)
+    paper = SupportVectorGate(cap=0.25, sigma=2.0, solver="paper")
+    with torch.autocast("cpu", torch.bfloat16):
+        cast = paper(keys)
+    assert torch.equal(cast, paper(keys))
+
+
+@pytest.mark.parametrize("path", ["maintained", "batched"])
+def test_a_far_query_reads_its_nearest_active_keys(path: str) -> None:
+    gate = SupportVectorGate(cap=0.3, sigma=2.0, path=path)  # type: ignore[arg-type]
+    keys, values = keys_for(0), keys_for(2, width=2)
+    asked = torch.tensor([[0.1, 0.0, 0.0], [80.0, 0.0, 0.0]], dtype=torch.float64)
+    memory = Memory.fit(keys.detach().numpy(), values.detach().numpy(), sigma=2.0, cap=0.3)
+    read = gate.read(asked, keys, values)
+    # The batched path has a ridge; α enters a ratio.
+    np.testing.assert_allclose(read.detach().numpy(), memory.read(asked.numpy()), rtol=0, atol=1e-2)
+    (pulled,) = torch.autograd.grad(read.sum(), keys)
+    assert torch.isfinite(pulled).all()
+    near = gate.read(torch.tensor([[25.0, 0.0, 0.0]]), keys.float(), values.float())
+    assert torch.isfinite(near).all()
+
+
+def test_points_and_values_of_another_shape_are_refused() -> None:
+    gate, keys = SupportVectorGate(cap=0.3, sigma=2.0), keys_for(0)
+    with pytest.raises(InputError, match="points must be"):
+        gate.score(torch.zeros(2, 1), keys)
+    with pytest.raises(InputError, match="points must be"):
+        gate.read(torch.zeros(2, 1), keys, keys)
+    with pytest.raises(InputError, match="values must be"):
+        gate.read(torch.zeros(2, 3), keys, keys[:5])
+
+
+def test_a_gate_used_in_inference_mode_can_be_trained() -> None:
+    gate, keys = SupportVectorGate(cap=0.3, sigma=2.0), keys_for(0).detach().float()
+    with torch.inference_mode():
+        gate(keys)
+    gate(keys.requires_grad_())[0].backward()
+    assert keys.grad is not None
+
+
+@pytest.mark.parametrize(("count", "cap"), [(4, 0.25), (1, 1.0), (3, 1 / 3), (10, 0.1)])
+def test_a_cap_of_one_over_n_has_the_offset_of_the_memory(count: int, cap: float) -> None:
+    keys = keys_for(6, count=count)
+    exact, batched = (SupportVectorGate(cap, 2.0, path) for path in ("maintained", "batched"))
+    (alpha, offset), (ours, our_offset) = exact(keys, return_offset=True), batched(keys, return_offset=True)
+    torch.testing.assert_close(ours, alpha, rtol=0, atol=1e-12)
+    # The ridge is part of the batched problem.
+    torch.testing.assert_close(our_offset, offset - 1e-3 / count, rtol=0, atol=1e-12)
+    assert float(batched.residual(keys)) < 1e-12
+    if count > 1:
+        (theirs,), (pulled,) = torch.autograd.grad(offset, keys), torch.autograd.grad(our_offset, keys)
+        torch.testing.assert_close(pulled, theirs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("path", ["maintained", "batched"])
+def test_prefixes_that_no_cap_allows(path: str) -> None:
+    gate = SupportVectorGate(0.25, 2.0, path)  # type: ignore[arg-type]
+    keys = keys_for(7)
+    with pytest.raises(InputError, match="at least 4 keys, not 2"):
+        gate.prefixes(keys, [2, 8])
+    assert gate.prefixes(keys, [2, 8], even=True)[0].tolist() == [0.5, 0.5] + [0.0] * 12
+    for counts in ([-2], [99], []):
+        with pytest.raises(InputError, match="prefix lengths"):
+            gate.prefixes(keys, counts, even=True)
+    # A learned cap that is too small: 1/n, which does not move with it.
+    learned = SupportVectorGate(0.1, 2.0, path, learn_cap=True)  # type: ignore[arg-type]
+    alpha = learned(keys[:5])
+    assert alpha.tolist() == [0.2] * 5
+    assert learned.log_cap is not None
+    (pulled,) = torch.autograd.grad(alpha @ torch.arange(5.0, dtype=torch.float64), learned.log_cap, allow_unused=True)
+    assert pulled is None or float(pulled) == 0.0
+
+
+@pytest.mark.parametrize("count", range(2, 40))
+def test_a_learned_cap_of_one_over_n_is_feasible(count: int) -> None:
+    gate = SupportVectorGate(1.0 / count, 2.0, "maintained", learn_cap=True)
+    torch.testing.assert_close(gate(keys_for(8, count=count)), torch.full((count,), 1.0 / count, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("far", [1e3, 1e5, 1e30])
+def test_a_later_key_takes_no_digits_from_an_earlier_prefix(far: float) -> None:
+    gate = SupportVectorGate(cap=0.25, sigma=2.0)
+    keys = torch.randn(64, 8, generator=torch.Generator().manual_seed(9))
+    moved = keys.clone()
+    moved[50] = far
+    before, after = gate.prefixes(keys, [32, 64])[0], gate.prefixes(moved, [32, 64])[0]
+    torch.testing.assert_close(after, before, rtol=0, atol=1e-6)

@@ -92,10 +92,8 @@ class SupportVectorAttention(nn.Module):
         self.out = nn.Linear(d_model, d_model, bias=bias)
         self.power = nn.Parameter(torch.arange(heads) / max(1, heads - 1) - 1.0) if gain == "learned" else None
         # Fixed caps let prefixes that no head gates be skipped without asking the device.
-        self._warm_up = (
-            1 if learn_cap else fewest_gated(max(self.gate.cap(torch.zeros((), dtype=torch.float64)).tolist()))
-        )
-        self._masks: dict[tuple[int, torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
+        self._warm_up = 1 if learn_cap else fewest_gated(max(cap) if isinstance(cap, Sequence) else cap)
+        self._masks: dict[tuple[int, int | None, torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
         # Another source of gates (keys → (B, heads, c, T)), for a layer whose coefficients were edited elsewhere.
         self.edited: Callable[[Tensor], Tensor] | None = None
 
@@ -128,16 +126,21 @@ class SupportVectorAttention(nn.Module):
         starts = self.boundaries(keys.shape[2])
         if not starts:
             return torch.ones(*keys.shape[:2], 0, keys.shape[2], dtype=torch.float32, device=keys.device)
-        return self.rescaled(self.gate.prefixes(keys if self.gate_gradient else keys.detach(), starts))
+        return self.rescaled(self.gate.prefixes(keys if self.gate_gradient else keys.detach(), starts, even=True))
 
-    def rescaled(self, alpha: Tensor) -> Tensor:
-        """Turn coefficients (B, heads, b, T) at the gated boundaries into gates: gain, floor, ones where ungated."""
+    def rescaled(self, alpha: Tensor, count: int | None = None) -> Tensor:
+        """Turn coefficients (B, heads, b, T) at the gated boundaries into gates: gain, floor, ones where ungated.
+
+        `count` is the number of keys that α was solved on, at every boundary; the boundary's own if not given.
+        """
         if self.gate.learn_cap:
-            factor, applies = self._rule(alpha)
+            factor, applies = self._rule(alpha, count)
         else:
-            place = (alpha.shape[-1], alpha.dtype, alpha.device)
+            place = (alpha.shape[-1], count, alpha.dtype, alpha.device)
             if place not in self._masks:
-                self._masks[place] = self._rule(alpha)
+                # A tensor of inference mode could not be trained with later.
+                with torch.inference_mode(False):
+                    self._masks[place] = self._rule(alpha, count)
             factor, applies = self._masks[place]
         if self.power is not None:
             factor = factor ** (1.0 + self.power.to(alpha.dtype)[:, None, None])
@@ -147,11 +150,12 @@ class SupportVectorAttention(nn.Module):
             alpha = self.floor + (1.0 - self.floor) * alpha
         return torch.where(applies, alpha, 1.0)
 
-    def _rule(self, alpha: Tensor) -> tuple[Tensor, Tensor]:
+    def _rule(self, alpha: Tensor, count: int | None) -> tuple[Tensor, Tensor]:
         """What α is multiplied by (heads, b, 1), and where the gate applies (heads, b, T)."""
         begin = torch.tensor(self.boundaries(alpha.shape[-1]), device=alpha.device)[:, None]
         cap = self.gate.cap(alpha).to(alpha.dtype).expand(self.heads)[:, None, None]
-        factor = 1.0 / cap if self.gain == "cap" else begin.to(alpha.dtype).expand(self.heads, -1, -1)
+        size = begin if count is None else torch.full_like(begin, count)
+        factor = 1.0 / cap if self.gain == "cap" else size.to(alpha.dtype).expand(self.heads, -1, -1)
         ready = begin >= torch.ceil((1.0 - 1e-6) / cap) + 2.0
         place = torch.arange(alpha.shape[-1], device=alpha.device)
         return factor, (place < begin - self.window) & ready
@@ -159,7 +163,10 @@ class SupportVectorAttention(nn.Module):
     @torch.no_grad()
     def coefficients(self, x: Tensor) -> Tensor:
         """Coefficients at every gated boundary, (B, heads, boundaries, T)."""
-        return self.gate.prefixes(self.project(x)[1], self.boundaries(x.shape[1]))
+        keys, starts = self.project(x)[1], self.boundaries(x.shape[1])
+        if not starts:
+            return torch.zeros(*keys.shape[:2], 0, keys.shape[2], device=keys.device)
+        return self.gate.prefixes(keys, starts, even=True)
 
     @torch.no_grad()
     def active(self, x: Tensor, threshold: float = 1e-3) -> Tensor:

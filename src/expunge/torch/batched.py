@@ -9,6 +9,7 @@ one-sided derivatives differ, and the one returned belongs to the partition that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,7 +20,7 @@ from expunge.errors import InputError, MissingExtra
 from expunge.torch.once import refuse_twice
 from expunge.torch.ops.coefficients import reference
 
-__all__ = ["prefix_coefficients", "reference_pull", "uses_triton"]
+__all__ = ["full_precision", "prefix_coefficients", "prefix_lengths", "reference_pull", "uses_triton"]
 
 
 def uses_triton(op: str, keys: Tensor) -> bool:
@@ -35,6 +36,11 @@ def uses_triton(op: str, keys: Tensor) -> bool:
     return True
 
 
+def full_precision(like: Tensor) -> torch.autocast:
+    """A region in which autocast, if the caller has it on, is off."""
+    return torch.autocast(like.device.type, enabled=False)
+
+
 class _Coefficients(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -44,18 +50,17 @@ class _Coefficients(torch.autograd.Function):
         sigma: Tensor,
         counts: tuple[int, ...],
         ridge: float,
-        closing: float,
         fused: bool,
     ) -> tuple[Tensor, Tensor]:
         if fused:
             from expunge.torch.ops.coefficients import triton
 
             ready = triton.prepared(keys)
-            alpha, offset, margin = triton.solve(keys, counts, cap, sigma, ridge, closing=closing, prepared_keys=ready)
+            alpha, offset, margin = triton.solve(keys, counts, cap, sigma, ridge, prepared_keys=ready)
             ctx.save_for_backward(keys, cap, sigma, alpha, margin, *ready)
         else:
             flat, caps, sigmas = _flat(keys, cap, sigma)
-            solved = reference.solve(reference.gram_matrix(flat, sigmas), counts, caps, ridge, closing=closing)
+            solved = reference.solve(reference.gram_matrix(flat, sigmas), counts, caps, ridge)
             shape = (*keys.shape[:2], len(counts), keys.shape[2])
             alpha, margin = solved.coefficients.reshape(shape), solved.margin.reshape(shape)
             offset = solved.offset.reshape(shape[:3])
@@ -66,7 +71,7 @@ class _Coefficients(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, alpha_bar: Tensor, offset_bar: Tensor) -> tuple[Tensor | None, ...]:
         keys, cap, sigma, alpha, margin, *ready = ctx.saved_tensors
-        with torch.no_grad():
+        with torch.no_grad(), full_precision(keys):
             if ctx.fused:
                 from expunge.torch.ops.coefficients import triton
 
@@ -86,7 +91,7 @@ class _Coefficients(torch.autograd.Function):
                 )
             else:
                 pulled = reference_pull(keys, cap, sigma, ctx.ridge, alpha, margin, alpha_bar, offset_bar)
-        return (*refuse_twice(pulled, (keys, cap, sigma, alpha_bar, offset_bar)), None, None, None, None)
+        return (*refuse_twice(pulled, (keys, cap, sigma, alpha_bar, offset_bar)), None, None, None)
 
 
 def _flat(keys: Tensor, cap: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -111,13 +116,22 @@ def reference_pull(
     gram = reference.gram_matrix(flat, sigmas)
     u, u_offset = reference.adjoint(gram, inside, a_bar, o_bar, ridge)
     keys_bar, sigma_bar = reference.pullback(flat, gram, sigmas, a, u)
-    at_cap = ((a >= caps[:, None, None]) & ~inside).to(a.dtype)
+    # Without a margin n·C ≤ 1, and 1/n does not move with the cap.
+    at_cap = ((a >= caps[:, None, None]) & ~inside & inside.any(-1, keepdim=True)).to(a.dtype)
     cap_bar = (a_bar * at_cap).sum(-1) - u_offset * at_cap.sum(-1) - 2.0 * ((at_cap @ gram) * u).sum(-1)
     return (
         keys_bar.reshape(keys.shape),
         cap_bar.sum(-1).reshape(-1, cap.numel()).sum(0),
         sigma_bar.reshape(-1, sigma.numel()).sum(0),
     )
+
+
+def prefix_lengths(counts: Sequence[int], most: int) -> tuple[int, ...]:
+    """The lengths of prefixes of `most` keys, checked."""
+    lengths = tuple(int(count) for count in counts)
+    if not lengths or min(lengths) < 1 or max(lengths) > most:
+        raise InputError(f"prefix lengths must lie between 1 and {most}, not {lengths}")
+    return lengths
 
 
 def prefix_coefficients(
@@ -132,13 +146,12 @@ def prefix_coefficients(
 ) -> tuple[Tensor, Tensor]:
     """Coefficients (B, h, b, T) and offsets (B, h, b) of the prefixes of lengths `counts` of keys (B, h, T, d).
 
-    Coefficients below `closing`/n are closed: exactly zero, without a gradient, like reserve ones. A readout that
+    Coefficients below `closing`/n are closed: exactly zero, and nothing flows back through them. A readout that
     multiplies by α has derivatives of up to 1/α, out of all proportion for a coefficient just above zero. Caps and
-    widths are (1,) or (h,). fp16 and bf16 keys are solved in fp32; fp64 stays fp64, in the reference op.
+    widths are (1,) or (h,). fp16 and bf16 keys are solved in fp32, within autocast too; fp64 stays fp64, in the
+    reference op.
     """
-    lengths = tuple(int(count) for count in counts)
-    if not lengths or min(lengths) < 1 or max(lengths) > keys.shape[2]:
-        raise InputError(f"prefix lengths must lie between 1 and {keys.shape[2]}, not {lengths}")
+    lengths = prefix_lengths(counts, keys.shape[2])
     fused = uses_triton(op, keys)
     working = keys if fused or keys.dtype in (torch.float32, torch.float64) else keys.float()
     if fused and working.stride(-1) != 1:
@@ -149,4 +162,17 @@ def prefix_coefficients(
         size = max(cap.numel(), sigma.numel())
         cap, sigma = cap.expand(size).contiguous(), sigma.expand(size).contiguous()
     solve: Callable[..., tuple[Tensor, Tensor]] = _Coefficients.apply
-    return solve(working, cap.to(kind), sigma.to(kind), lengths, float(ridge), float(closing), fused)
+    with full_precision(keys):
+        alpha, offset = solve(working, cap.to(kind), sigma.to(kind), lengths, float(ridge), fused)
+    if closing > 0.0:
+        # Closed outside the solve: the others are the solution with these keys in it, and so is their gradient.
+        closed = alpha.detach() * _lengths_on(lengths, alpha.device) < closing
+        alpha = torch.where(closed, 0.0, alpha)
+    return alpha, offset
+
+
+@lru_cache(maxsize=64)
+def _lengths_on(lengths: tuple[int, ...], device: torch.device) -> Tensor:
+    """Prefix lengths (b, 1) on a device, copied there once."""
+    with torch.inference_mode(False):
+        return torch.tensor(lengths, device=device)[:, None]

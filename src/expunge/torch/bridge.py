@@ -13,9 +13,10 @@ model with several layers has several gates, and each is frozen and edited by it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import index
 
 import torch
 from torch import Tensor
@@ -60,12 +61,12 @@ class FrozenLayer:
         """Proof of every head's partition. Needs the extra ``proof``."""
         return tuple(memory.prove() for memory in self.memories)
 
-    def delete(self, tokens: Sequence[int] | None = None, *, subject: str | None = None) -> tuple[Receipt, ...]:
-        """Delete tokens by their places, or a subject's, from every head; one receipt a head.
+    def delete(self, tokens: Sequence[int] | int | None = None, *, subject: str | None = None) -> tuple[Receipt, ...]:
+        """Delete a token or tokens by their places, or a subject's, from every head; one receipt a head.
 
         If one head refuses, DeletionRefused is raised and no head has changed.
         """
-        ids = None if tokens is None else [str(token) for token in tokens]
+        ids = None if tokens is None else [str(place) for place in _places(tokens)]
         # Each head is edited beside the current one, and all replace theirs at once.
         fresh = tuple(memory.refit() for memory in self.memories)
         receipts = tuple(memory.delete(ids, subject=subject) for memory in fresh)
@@ -98,7 +99,7 @@ class FrozenLayer:
         alpha = self.coefficients.to(keys.device)
         padded = torch.zeros(1, alpha.shape[0], len(starts), length, dtype=alpha.dtype, device=keys.device)
         padded[..., : self.count] = alpha[:, None, :]
-        edited = layer.rescaled(padded).to(gates.dtype)
+        edited = layer.rescaled(padded, self.count).to(gates.dtype)
         # A deleted token stays closed whatever floor or window would leave open.
         alive = torch.zeros(alpha.shape[0], self.count, dtype=torch.bool, device=keys.device)
         for row, memory in zip(alive, self.memories, strict=True):
@@ -107,6 +108,14 @@ class FrozenLayer:
             gates[:, :, place, : self.count] = torch.where(alive, edited[0, :, place, : self.count], 0.0)
             gates[:, :, place, self.count :] = 1.0
         return gates
+
+
+def _places(tokens: Sequence[int] | int) -> list[int]:
+    try:
+        # A string has places too, but they are not whole numbers.
+        return [index(token) for token in (tokens if isinstance(tokens, Iterable) else [tokens])]
+    except TypeError as error:
+        raise InputError(f"tokens are named by their places, whole numbers, not {tokens!r}") from error
 
 
 @torch.no_grad()
@@ -133,7 +142,7 @@ def freeze(
     _, keys, values = attention.project(x)
     gate = attention.gate
     seen = torch.nn.functional.normalize(keys, dim=-1) if gate.normalize else keys
-    trained = gate.prefixes(keys, starts)[0, :, starts.index(count), :count]
+    trained = gate.prefixes(keys, starts, even=True)[0, :, starts.index(count), :count]
     like = torch.zeros((), dtype=torch.float64)
     caps, sigmas = gate.cap(like).expand(attention.heads).tolist(), gate.sigma(like).expand(attention.heads).tolist()
     memories = tuple(

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from expunge.errors import InputError
-from expunge.torch.batched import prefix_coefficients
+from expunge.torch.batched import full_precision, prefix_coefficients, prefix_lengths
 from expunge.torch.maintained import maintained_coefficients
 from expunge.torch.ops.coefficients.reference import gram_matrix, natural_residual, solve_paper
 
@@ -24,6 +24,9 @@ __all__ = ["SupportVectorGate", "fewest_gated"]
 
 Path = Literal["maintained", "batched"]
 Solver = Literal["exact", "paper"]
+
+# How far n·C may be from 1 and count as 1.
+FULL = 1e-6
 
 
 def fewest_gated(cap: float) -> int:
@@ -36,7 +39,7 @@ class SupportVectorGate(nn.Module):
 
     `cap` and `sigma` are numbers, or one per head when `heads` is given and keys are (..., heads, n, d). With
     `learn_sigma` or `learn_cap` their logarithms are parameters. `normalize` puts keys on the unit sphere first. On the
-    batched path coefficients below `closing`/n are closed: exactly zero, without a gradient.
+    batched path coefficients below `closing`/n are closed: exactly zero, and nothing flows back through them.
     `solver="paper"` runs the paper's batched procedure instead of ours, to compare with.
     """
 
@@ -97,21 +100,27 @@ class SupportVectorGate(nn.Module):
     def _numbers(self, name: str, numbers: list[float], like: Tensor) -> Tensor:
         place = (name, _working(like), like.device)
         if place not in self._fixed:
-            self._fixed[place] = torch.tensor(numbers, dtype=place[1], device=place[2])
+            # A tensor of inference mode could not be trained with later.
+            with torch.inference_mode(False):
+                self._fixed[place] = torch.tensor(numbers, dtype=place[1], device=place[2])
         return self._fixed[place]
 
     def forward(self, keys: Tensor, return_offset: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         """Coefficients (..., n) of keys (..., n, d); with `return_offset` also ρ (...)."""
         lead, count = self._check(keys)
-        if not self.learn_cap and count < self.least:
-            raise InputError(f"a cap of {min(self._caps):g} needs at least {self.least} keys, not {count}")
+        self._feasible(count)
         alpha, offset = (part[:, :, 0] for part in self._solve(self._shaped(keys), [count]))
         alpha, offset = alpha.reshape(*lead, count), offset.reshape(lead)
         return (alpha, offset) if return_offset else alpha
 
-    def prefixes(self, keys: Tensor, counts: Sequence[int]) -> Tensor:
-        """Coefficients of every prefix: keys (..., T, d) → (..., len(counts), T), zero beyond each prefix."""
+    def prefixes(self, keys: Tensor, counts: Sequence[int], *, even: bool = False) -> Tensor:
+        """Coefficients of every prefix: keys (..., T, d) → (..., len(counts), T), zero beyond each prefix.
+
+        With `even`, a head whose cap a prefix is too short for has 1/n there, instead of being refused.
+        """
         lead, length = self._check(keys)
+        if not even:
+            self._feasible(min(counts, default=0))
         return self._solve(self._shaped(keys), counts)[0].reshape(*lead, len(counts), length)
 
     @torch.no_grad()
@@ -123,8 +132,7 @@ class SupportVectorGate(nn.Module):
         """
         lead, length = self._check(keys)
         lengths = [length] if counts is None else list(counts)
-        if not self.learn_cap and min(lengths) < self.least:
-            raise InputError(f"a cap of {min(self._caps):g} needs at least {self.least} keys, not {min(lengths)}")
+        self._feasible(min(lengths, default=0))
         shaped = self._shaped(keys)
         alpha, offset = (part.flatten(0, 1).double() for part in self._solve(shaped, lengths, closing=0.0))
         flat = shaped.flatten(0, 1).double()
@@ -140,39 +148,72 @@ class SupportVectorGate(nn.Module):
     def score(self, points: Tensor, keys: Tensor) -> Tensor:
         """Gate score s(x) = 2Σακ(x, x_i) − ρ at points (..., m, d) → (..., m)."""
         alpha, offset = self(keys, return_offset=True)
-        kernel = self._kernel(points, keys).to(alpha.dtype)
+        kernel = self._exponents(points, keys).exp().to(alpha.dtype)
         return torch.as_tensor(2.0 * (kernel * alpha[..., None, :]).sum(-1) - offset[..., None])
 
     def read(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """Normalized readout Σακv / Σακ at queries (..., m, d) with values (..., n, dv) → (..., m, dv)."""
+        if values.ndim < 2 or values.shape[-2] != keys.shape[-2]:
+            raise InputError(f"values must be (..., {keys.shape[-2]}, dv), one for each key, not {tuple(values.shape)}")
         alpha = self(keys)
-        weights = self._kernel(queries, keys).to(alpha.dtype) * alpha[..., None, :]
-        return torch.as_tensor((weights @ values.to(alpha.dtype)) / weights.sum(-1, keepdim=True))
+        exponents = self._exponents(queries, keys).to(alpha.dtype)
+        seen = (alpha > 0.0)[..., None, :]
+        # The nearest active key is the unit: a query far from all would otherwise read 0/0.
+        nearest = exponents.detach().masked_fill(~seen, -torch.inf).amax(-1, keepdim=True)
+        weights = torch.where(seen, exponents - nearest, -torch.inf).exp() * alpha[..., None, :]
+        with full_precision(keys):
+            return torch.as_tensor((weights @ values.to(alpha.dtype)) / weights.sum(-1, keepdim=True))
 
     def _solve(self, keys: Tensor, counts: Sequence[int], *, closing: float | None = None) -> tuple[Tensor, Tensor]:
         """Coefficients (B, h, b, T) and offsets (B, h, b) of keys (B, h, T, d)."""
+        counts = prefix_lengths(counts, keys.shape[2])
         if self.path == "maintained":
             return self._maintained(keys, counts)
         cap, sigma = self.cap(keys), self.sigma(keys)
         if self.solver == "exact":
             limit = self.closing if closing is None else closing
-            return prefix_coefficients(keys, counts, cap, sigma, ridge=self.ridge, closing=limit, op=self.op)
+            alpha, offset = prefix_coefficients(keys, counts, cap, sigma, ridge=self.ridge, closing=limit, op=self.op)
+            return alpha, self._with_full(keys, counts, sigma, offset)
         flat = keys.flatten(0, 1).to(_working(keys))
         repeats = flat.shape[0] // cap.numel()
-        gram = gram_matrix(flat, sigma.repeat(repeats))
-        alpha, offset = solve_paper(gram, counts, cap.repeat(repeats), self.ridge)
+        with full_precision(keys):
+            gram = gram_matrix(flat, sigma.repeat(repeats))
+            alpha, offset = solve_paper(gram, counts, cap.repeat(repeats), self.ridge)
         shape = (*keys.shape[:2], len(counts), keys.shape[2])
         return alpha.reshape(shape), offset.reshape(shape[:3])
+
+    def _with_full(self, keys: Tensor, counts: Sequence[int], sigma: Tensor, offset: Tensor) -> Tensor:
+        """Offsets (B, h, b), those of n·C = 1 included: every key is at its cap, and the least t sets the offset."""
+        full = [[abs(count * cap - 1.0) <= FULL for count in counts] for cap in self._caps]
+        if self.learn_cap or not any(map(any, full)):
+            return offset
+        flat = keys.flatten(0, 1).to(offset.dtype)
+        with full_precision(keys):
+            gram = gram_matrix(flat, sigma.repeat(flat.shape[0] // sigma.numel()))
+        each = [(1.0 - (2.0 * gram[:, :n, :n].sum(-1) + self.ridge) / n).amin(-1) for n in counts]
+        least = torch.stack(each, -1).reshape(offset.shape)
+        return torch.where(torch.tensor(full, device=offset.device), least, offset)
 
     def _maintained(self, keys: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
         flat = keys.flatten(0, 1).double()
         repeats = flat.shape[0] // len(self._caps)
         cap, sigma = self.cap(flat).repeat(repeats), self.sigma(flat).repeat(repeats)
-        solved = [maintained_coefficients(flat[:, :count], cap, sigma) for count in counts]
-        padded = [functional.pad(alpha, (0, keys.shape[2] - alpha.shape[1])) for alpha, _ in solved]
-        offsets = torch.stack([offset for _, offset in solved], dim=1)
+        coefficients, offsets = [], []
+        for count in counts:
+            # A learned cap of 1/n may be a little less by rounding. Where nothing is feasible any cap will do.
+            enough = cap * count >= 1.0 - FULL
+            alpha, offset = maintained_coefficients(
+                flat[:, :count], torch.where(enough, cap.clamp(min=1.0 / count), 1.0), sigma
+            )
+            alpha = torch.where(enough[:, None], alpha, 1.0 / count)
+            coefficients.append(functional.pad(alpha, (0, keys.shape[2] - count)))
+            offsets.append(torch.where(enough, offset, 0.0))
         shape = (*keys.shape[:2], len(counts), keys.shape[2])
-        return torch.stack(padded, dim=1).reshape(shape), offsets.reshape(shape[:3])
+        return torch.stack(coefficients, dim=1).reshape(shape), torch.stack(offsets, dim=1).reshape(shape[:3])
+
+    def _feasible(self, count: int) -> None:
+        if not self.learn_cap and count < self.least:
+            raise InputError(f"a cap of {min(self._caps):g} needs at least {self.least} keys, not {count}")
 
     def _check(self, keys: Tensor) -> tuple[torch.Size, int]:
         if keys.ndim < 2 or 0 in keys.shape or not keys.is_floating_point():
@@ -187,12 +228,15 @@ class SupportVectorGate(nn.Module):
             keys = functional.normalize(keys, dim=-1)
         return keys if keys.ndim == 4 else keys.reshape(-1, self.heads or 1, *keys.shape[-2:])
 
-    def _kernel(self, points: Tensor, keys: Tensor) -> Tensor:
+    def _exponents(self, points: Tensor, keys: Tensor) -> Tensor:
+        """−‖x − x_i‖²/σ² of points (..., m, d) and keys (..., n, d) → (..., m, n)."""
+        if points.ndim < 2 or points.shape[-1] != keys.shape[-1]:
+            raise InputError(f"points must be (..., m, {keys.shape[-1]}), as wide as keys, not {tuple(points.shape)}")
         if self.normalize:
             points, keys = functional.normalize(points, dim=-1), functional.normalize(keys, dim=-1)
         distances = (points[..., :, None, :] - keys[..., None, :, :]).square().sum(-1)
         sigma = self.sigma(distances).to(distances.dtype)
-        return torch.exp(-distances / (sigma[:, None, None] if self.heads is not None else sigma) ** 2)
+        return -distances / (sigma[:, None, None] if self.heads is not None else sigma) ** 2
 
 
 def _per_head(number: float | Sequence[float], heads: int | None, name: str) -> list[float]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from expunge.torch.batched import uses_triton
+from expunge.torch.batched import full_precision, uses_triton
 from expunge.torch.once import refuse_twice
 from expunge.torch.ops.readout import reference
 
@@ -66,6 +66,7 @@ def gated_readout(
     """
     # The fused op takes chunks in multiples of 16.
     if not uses_triton(op, queries) or (op == "auto" and chunk % 16):
-        return reference.gated_readout(queries, keys, values, gates, bias, scale=scale, chunk=chunk)
+        with full_precision(queries):
+            return reference.gated_readout(queries, keys, values, gates, bias, scale=scale, chunk=chunk)
     fused: Callable[..., Tensor] = _Readout.apply
     return fused(queries, keys, values, gates.float(), bias, scale, chunk)

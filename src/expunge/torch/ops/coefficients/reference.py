@@ -12,7 +12,7 @@ wrong side (a primal–dual active set). That takes a few rounds unless keys cro
 accelerated projected gradients bring the partition close, and exchanges finish. The gradient's length is set by the
 largest curvature *on the simplex*: crowded keys have K ≈ 11ᵀ, a direction in which Σα = 1 allows no movement, and
 counting it makes steps hundreds of times too short. A problem that exchanges cannot finish keeps the last of those
-steps. No coefficient ever leaves [0, C].
+steps. No coefficient ever leaves [0, C], unless n·C < 1, where nothing is feasible and 1/n is returned.
 
 Deviations from the paper
 1. The ridge is part of the problem, so partition and linear solve belong together. The paper iterates on the
@@ -53,6 +53,9 @@ FLOOR = 0.1
 # Steps of conjugate gradients in one round at most. More are wasted on a partition that will change.
 ROUND_STEPS = {torch.float32: 24, torch.float64: 1024}
 
+# Keys whose mean is taken off all.
+CENTRE = 32
+
 # Largest relative residual of the adjoint solve, and its steps at most.
 ADJOINT_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-12}
 ADJOINT_STEPS = {torch.float32: 128, torch.float64: 1024}
@@ -69,9 +72,14 @@ class Solved:
     converged: Tensor
 
 
+def _centred(keys: Tensor) -> Tensor:
+    """Keys less the mean of the first ones, which no later key changes: the past does not lose digits to the future."""
+    return keys - keys[:, :CENTRE].mean(dim=1, keepdim=True)
+
+
 def gram_matrix(keys: Tensor, sigma: Tensor) -> Tensor:
     """κ of all pairs within each head: (P, T, d), (P,) → (P, T, T), with κ(x, x) = 1 exactly."""
-    scaled = (keys - keys.mean(dim=1, keepdim=True)) / sigma[:, None, None]
+    scaled = _centred(keys) / sigma[:, None, None]
     norms = scaled.square().sum(-1)
     exponent = 2.0 * (scaled @ scaled.transpose(1, 2)) - norms[:, :, None] - norms[:, None, :]
     eye = torch.eye(keys.shape[1], dtype=torch.bool, device=keys.device)
@@ -84,11 +92,8 @@ def live_mask(counts: Sequence[int], size: int, like: Tensor) -> Tensor:
     return (torch.arange(size, device=like.device) < lengths[:, None]).to(like.dtype)
 
 
-def solve(gram: Tensor, counts: Sequence[int], cap: Tensor, ridge: float, *, closing: float = 0.0) -> Solved:
-    """Coefficients of every prefix: gram (P, T, T), caps (P,). A prefix with n·C ≤ 1 gets 1/n and no margin.
-
-    Coefficients below `closing`/n are then set to zero and leave the margin; the residual is that before.
-    """
+def solve(gram: Tensor, counts: Sequence[int], cap: Tensor, ridge: float) -> Solved:
+    """Coefficients of every prefix: gram (P, T, T), caps (P,). A prefix with n·C ≤ 1 gets 1/n, offset 0, no margin."""
     live = live_mask(counts, gram.shape[1], gram).expand(gram.shape[0], -1, -1)
     size = live.sum(-1, keepdim=True)
     bound = cap[:, None, None].to(gram.dtype)
@@ -120,8 +125,6 @@ def solve(gram: Tensor, counts: Sequence[int], cap: Tensor, ridge: float, *, clo
     margin = margin & feasible
     offset = torch.where(feasible, offset, 0.0)
     residual = natural_residual(gram, live, alpha, offset.squeeze(-1), cap, ridge)
-    closed = alpha < torch.where(feasible, closing / size, 0.0)
-    alpha, margin = alpha.masked_fill(closed, 0.0), margin & ~closed
     return Solved(alpha, offset.squeeze(-1), margin, residual, done.squeeze(-1))
 
 
@@ -162,7 +165,7 @@ def pullback(
     """
     outer = adjoints.transpose(1, 2) @ coefficients
     weights = gram * (outer + outer.transpose(1, 2))
-    centred = keys - keys.mean(dim=1, keepdim=True)
+    centred = _centred(keys)
     rows = weights.sum(-1, keepdim=True)
     difference = rows * centred - weights @ centred
     # Σ W‖x_i − x_j‖² = 2 Σ x_i · Σ_j W (x_i − x_j), W being symmetric.

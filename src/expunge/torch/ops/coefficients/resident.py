@@ -204,7 +204,6 @@ def _solve(
     width: tl.tensor,
     ridge: tl.tensor,
     tolerance: tl.tensor,
-    closing: tl.tensor,
     A: tl.constexpr,
     B: tl.constexpr,
     DIM: tl.constexpr,
@@ -301,11 +300,10 @@ def _solve(
             # What exchanges start from is the result if they fail.
             g0, g1 = 2.0 * y0 + ridge * a0 - 1.0, 2.0 * y1 + ridge * a1 - 1.0
             slope, size = _sums(g0 * s0, g1 * s1, s0, s1)
-            open0, open1 = a0 >= closing / total, a1 >= closing / total
-            tl.store(alpha + place + i0, tl.where(open0, a0, 0.0), mask=i0 < length)
-            tl.store(alpha + place + i1, tl.where(open1, a1, 0.0), mask=i1 < length)
-            tl.store(margins + place + i0, tl.where(open0, s0, 0.0).to(tl.int8), mask=i0 < length)
-            tl.store(margins + place + i1, tl.where(open1, s1, 0.0).to(tl.int8), mask=i1 < length)
+            tl.store(alpha + place + i0, a0, mask=i0 < length)
+            tl.store(alpha + place + i1, a1, mask=i1 < length)
+            tl.store(margins + place + i0, s0.to(tl.int8), mask=i0 < length)
+            tl.store(margins + place + i1, s1.to(tl.int8), mask=i1 < length)
             tl.store(offsets + slot, -slope / size)
             tl.debug_barrier()
             products += STEPS * attempt + 1
@@ -372,11 +370,10 @@ def _solve(
                 products += 1
             turn += 1
         if done == 1:
-            open0, open1 = a0 >= closing / total, a1 >= closing / total
-            tl.store(alpha + place + i0, tl.where(open0, _clipped(a0, live0, cap), 0.0), mask=i0 < length)
-            tl.store(alpha + place + i1, tl.where(open1, _clipped(a1, live1, cap), 0.0), mask=i1 < length)
-            tl.store(margins + place + i0, tl.where(open0, s0, 0.0).to(tl.int8), mask=i0 < length)
-            tl.store(margins + place + i1, tl.where(open1, s1, 0.0).to(tl.int8), mask=i1 < length)
+            tl.store(alpha + place + i0, _clipped(a0, live0, cap), mask=i0 < length)
+            tl.store(alpha + place + i1, _clipped(a1, live1, cap), mask=i1 < length)
+            tl.store(margins + place + i0, s0.to(tl.int8), mask=i0 < length)
+            tl.store(margins + place + i1, s1.to(tl.int8), mask=i1 < length)
             tl.store(offsets + slot, rho)
         attempt += 1
     tl.store(reports + 2 * slot, products)
@@ -464,8 +461,10 @@ def _adjoint(
         u_rho = _sum((m0 - 2.0 * y0 - ridge * u0) * s0, (m1 - 2.0 * y1 - ridge * u1) * s1) / size
         c0 = tl.load(alpha + place0, mask=i0 < count, other=0.0)
         c1 = tl.load(alpha + place1, mask=i1 < count, other=0.0)
-        c0 = tl.where((c0 >= cap) & (i0 < count), 1.0 - s0, 0.0)
-        c1 = tl.where((c1 >= cap) & (i1 < count), 1.0 - s1, 0.0)
+        # Without a margin n·C ≤ 1, and 1/n does not move with the cap.
+        moves = tl.minimum(_sum(s0, s1), 1.0)
+        c0 = tl.where((c0 >= cap) & (i0 < count), 1.0 - s0, 0.0) * moves
+        c1 = tl.where((c1 >= cap) & (i1 < count), 1.0 - s1, 0.0) * moves
         along = _sum(c0 * (u_rho + 2.0 * y0), c1 * (u_rho + 2.0 * y1))
         tl.store(cap_bar + slot, _sum(c0 * w0, c1 * w1) - along * scale)
 
@@ -515,7 +514,6 @@ def solve(
     cap: Tensor,
     sigma: Tensor,
     ridge: float,
-    closing: float,
     report: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Coefficients (B, h, b, T), offsets (B, h, b) and margin (B, h, b, T) of keys (B, h, T, d)."""
@@ -540,7 +538,6 @@ def solve(
             *trailing,
             ridge,
             TOLERANCE[torch.float32],
-            closing,
             **constants,
             ROUNDS=ROUNDS,
             STEPS=BLOCK_STEPS,

@@ -136,7 +136,6 @@ def _step(
     length: tl.tensor,
     ridge: tl.tensor,
     tolerance: tl.tensor,
-    closing: tl.tensor,
     SIZE: tl.constexpr,
     ROUNDS: tl.constexpr,
     STEPS: tl.constexpr,
@@ -229,9 +228,8 @@ def _step(
                 taken = size * 0.0
                 if (attempt > 0.0) & (turn == 0.0):
                     # What exchanges start from is the result if they fail.
-                    clear = a >= closing / total
-                    tl.store(alpha + wide, tl.where(clear, a, 0.0), mask=i < count)
-                    tl.store(out_margins + wide, tl.where(clear, s, 0.0).to(tl.int8), mask=i < count)
+                    tl.store(alpha + wide, a, mask=i < count)
+                    tl.store(out_margins + wide, s.to(tl.int8), mask=i < count)
                     tl.store(offsets + slot, -slope / size)
             if (squared > goal) & (taken < tl.minimum(2.0 * size + 4.0, 1.0 * ROUND_STEPS)):
                 tl.store(alphas + place, a, mask=i < count)
@@ -262,9 +260,8 @@ def _step(
                 even = ((worst <= tolerance) | (settled > 0.0)) & (tl.abs(mass - 1.0) <= tolerance)
                 if ((number == 0.0) & even) | (odd != odd):
                     tl.store(state + RUNNING, 0.0)
-                    clear = a >= closing / total
-                    tl.store(alpha + wide, tl.where(clear, _clipped(a, live, cap), 0.0) + odd, mask=i < count)
-                    tl.store(out_margins + wide, tl.where(clear, s, 0.0).to(tl.int8), mask=i < count)
+                    tl.store(alpha + wide, _clipped(a, live, cap) + odd, mask=i < count)
+                    tl.store(out_margins + wide, s.to(tl.int8), mask=i < count)
                     tl.store(offsets + slot, rho)
                 elif (stalled > PATIENCE) | (turn + 1.0 >= ROUNDS):
                     # Exchanges cycle: accelerated gradients, from where they stopped last time.
@@ -342,7 +339,6 @@ def solve(
     cap: Tensor,
     sigma: Tensor,
     ridge: float,
-    closing: float,
     report: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Coefficients (B, h, b, T), offsets (B, h, b) and margin (B, h, b, T) of keys (B, h, T, d)."""
@@ -377,7 +373,6 @@ def solve(
             *trailing,
             ridge,
             TOLERANCE[torch.float32],
-            closing,
             ROUNDS=ROUNDS,
             STEPS=BLOCK_STEPS,
             BLOCKS=BLOCKS[torch.float32],

@@ -142,7 +142,8 @@ def _adjoint_end(
     tl.store(adjoints + wide, u * scale, mask=i < count)
     a = tl.load(alpha + wide, mask=i < count, other=0.0)
     u_rho = tl.sum((w * s / scale - y - ridge * u) * s, 0) / tl.maximum(size, 1.0)
-    at_cap = tl.where((a >= cap) & (i < count), 1.0 - s, 0.0)
+    # Without a margin n·C ≤ 1, and 1/n does not move with the cap.
+    at_cap = tl.where((a >= cap) & (i < count), 1.0 - s, 0.0) * tl.minimum(size, 1.0)
     tl.store(cap_bar + slot, tl.sum(at_cap * w, 0) - tl.sum(at_cap * (u_rho + y), 0) * scale)
 
 

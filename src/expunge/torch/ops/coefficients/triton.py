@@ -28,22 +28,20 @@ def solve(
     sigma: Tensor,
     ridge: float,
     *,
-    closing: float = 0.0,
     prepared_keys: tuple[Tensor, Tensor] | None = None,
     report: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Coefficients (B, h, b, T), offsets (B, h, b) and margin (B, h, b, T) int8 of keys (B, h, T, d).
 
-    Coefficients below `closing`/n are closed: zero, and not in the margin. Caps and widths (G,), fp32: head h of the
-    flattened (B·h) uses place h mod G. `report` (B, h, b, 2) int32, if given, receives the number of products with the
-    Gram matrix and 2·attempts + converged.
+    Caps and widths (G,), fp32: head h of the flattened (B·h) uses place h mod G. `report` (B, h, b, 2) int32, if given,
+    receives the number of products with the Gram matrix and 2·attempts + converged.
     """
     lengths = tuple(counts)
     if max(lengths) > LONGEST:
         raise InputError(f"the fused op takes prefixes of up to {LONGEST} keys, not {max(lengths)}; use op='reference'")
     ready = prepared(keys) if prepared_keys is None else prepared_keys
     way = sweep.solve if max(lengths) > RESIDENT else resident.solve
-    return way(keys, *ready, lengths, cap, sigma, ridge, closing, report)
+    return way(keys, *ready, lengths, cap, sigma, ridge, report)
 
 
 def pull(
