@@ -116,11 +116,14 @@ def check_coefficients() -> list[dict[str, Any]]:
     for kind, shape, counts, cap, dtype in COEFFICIENT_CASES:
         keys = sample_keys(kind, *shape).to(dtype).requires_grad_()
         caps, sigmas = torch.tensor([cap], device=DEVICE), torch.tensor([SIGMA], device=DEVICE, requires_grad=True)
+        moving = caps.clone().requires_grad_()
         with poisoned():
-            alpha, offset = prefix_coefficients(keys, counts, caps, sigmas, ridge=RIDGE, op="triton")
+            alpha, offset = prefix_coefficients(keys, counts, moving, sigmas, ridge=RIDGE, op="triton")
             # Training reads only the coefficients: the offset's cotangent is then zero, and so are first requests.
             weights, lift = torch.randn_like(alpha), torch.randn_like(offset) * (len(rows) % 2)
-            pulled, pulled_sigma = torch.autograd.grad([alpha, offset], [keys, sigmas], [weights, lift])
+            pulled, pulled_cap, pulled_sigma = torch.autograd.grad(
+                [alpha, offset], [keys, moving, sigmas], [weights, lift]
+            )
         exact_keys, exact_sigmas = keys.detach().double(), sigmas.detach().double()
         exact, exact_offset = prefix_coefficients(exact_keys, counts, caps.double(), exact_sigmas, ridge=RIDGE)
         alpha, offset = alpha.detach(), offset.detach()
@@ -128,7 +131,7 @@ def check_coefficients() -> list[dict[str, Any]]:
         # and keys that the two solves put elsewhere must lie on the border.
         found = (alpha > 0) & (alpha < caps)
         pull = (caps.double(), exact_sigmas, RIDGE, exact, found, weights.double(), lift.double())
-        wanted, _, wanted_sigma = reference_pull(exact_keys, *pull)
+        wanted, wanted_cap, wanted_sigma = reference_pull(exact_keys, *pull)
         flat = exact_keys.flatten(0, 1)
         repeated = caps.double().repeat(flat.shape[0])
         gram = reference.gram_matrix(flat, exact_sigmas.repeat(flat.shape[0]))
@@ -161,12 +164,23 @@ def check_coefficients() -> list[dict[str, Any]]:
             "same_partition": float((~moved.any(-1)).double().mean()),
             "border": border,
             "gradient_error": relative(pulled, wanted),
+            "cap_gradient_error": relative(pulled_cap, wanted_cap),
             "sigma_gradient_error": relative(pulled_sigma, wanted_sigma),
         }
         # Where kernels are almost zero so is the gradient; there it is held to a part of the cotangent.
         wrong = float((pulled.double() - wanted).norm())
         limit = (5e-3 if dtype == torch.float32 else 1e-2) * float(wanted.norm()) + 1e-6 * float(weights.norm())
-        row["passed"] = bool(ours <= 2e-5 and border <= 1e-4 and wrong <= limit and torch.isfinite(pulled).all())
+        # Width and cap have one number each, in which the terms of all keys cancel: it is held to a part of the terms.
+        # Scaling all keys is scaling the width, so ⟨x, x̄⟩ = −σσ̄ bounds the terms of σ̄.
+        terms = float((exact_keys - exact_keys[:, :, :32].mean(2, keepdim=True)).norm() * wanted.norm()) / SIGMA
+        scales = {"sigma": (pulled_sigma, wanted_sigma, terms), "cap": (pulled_cap, wanted_cap, float(weights.norm()))}
+        parts = {
+            name: float((one.double() - other).abs().sum()) / (scale + 1e-3 * float(weights.norm()))
+            for name, (one, other, scale) in scales.items()
+        }
+        row |= {f"{name}_gradient_part": part for name, part in parts.items()}
+        right = wrong <= limit and max(parts.values()) <= 3e-4
+        row["passed"] = bool(ours <= 2e-5 and border <= 1e-4 and right and torch.isfinite(pulled).all())
         rows.append(row)
     return rows
 
