@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -221,6 +222,63 @@ def test_a_rebuild_is_another_reference_and_ends_certificates() -> None:
     assert [row.status for row in memory.warranties()] == ["expired"]
     with pytest.raises(InputError, match="infeasible"):
         memory.rebuild(cap=0.4)
+
+
+AFTER_A_REBUILD: dict[str, Callable[[Memory], object]] = {
+    "delete": lambda memory: memory.delete(memory.ids[0]),
+    "delete many": lambda memory: [memory.delete(name) for name in memory.ids[: memory.deletable]],
+    "admit": lambda memory: [memory.admit([far, -far], far) for far in (0.1, 3.0)],
+    "archive": lambda memory: (memory.prune("archive", sketch=1), memory.admit([3.0, 3.0], 1.0)),
+    "forget": lambda memory: (memory.prune("forget", sketch=1), memory.admit([3.0, 3.0], 1.0)),
+    "rebuild": lambda memory: memory.rebuild(nu=0.6),
+}
+
+
+@pytest.mark.parametrize("act", list(AFTER_A_REBUILD.values()), ids=list(AFTER_A_REBUILD))
+@pytest.mark.parametrize("sketch", [0, 1])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_memory_lives_on_after_a_rebuild_that_ends_certificates(
+    tmp_path: Path, act: Callable[[Memory], object], sketch: int, seed: int
+) -> None:
+    """The sites have new numbers: nothing that was kept of a forgotten entry may refer to the old ones."""
+    rng = np.random.default_rng(seed)
+    memory = Memory.fit(rng.standard_normal((60, 2)), rng.standard_normal(60), sigma=2.0, nu=0.3)
+    memory.delete(memory.ids[seed])
+    forgotten = memory.prune("forget", sketch=sketch).applied
+    slack = {row.id: row.slack for row in memory.warranties()}
+    early: list[str] = []
+    for far in (0.5, 1.5, 4.0):
+        early += memory.admit(far * rng.standard_normal(2), far).details.get("expired", [])
+    edits = {row.id: row.expired_at for row in memory.warranties()}
+    receipt = memory.rebuild(nu=0.4)
+    rebuilt = memory._view.edit
+    assert receipt.details.get("expired", []) == [name for name in forgotten if name not in early]
+
+    def ended(memory: Memory) -> None:
+        rows = {row.id: row for row in memory.warranties() if row.id in slack}
+        assert set(rows) == set(forgotten)
+        assert {row.status for row in rows.values()} == {"expired"}
+        assert {name: row.slack for name, row in rows.items()} == slack
+        assert {name: row.expired_at for name, row in rows.items()} == {
+            name: rebuilt if edit is None else edit for name, edit in edits.items()
+        }
+
+    ended(memory)
+    memory.save(tmp_path / "rebuilt.expunge")
+    again = Memory.load(tmp_path / "rebuilt.expunge")
+    for one in (memory, again):
+        act(one)
+        ended(one)
+        assert one.check().worst < 1e-12
+        assert np.abs(one.coefficients - one.refit().coefficients).max() < 1e-9
+        one.save(tmp_path / "later.expunge")
+        later = Memory.load(tmp_path / "later.expunge")
+        assert later.digest == one.digest
+        ended(later)
+        later.delete(forgotten)
+        assert not set(forgotten) & {row.id for row in later.warranties()}
+    assert again.ids == memory.ids
+    assert np.abs(again.coefficients - memory.coefficients).max() < 1e-12
 
 
 def test_a_fresh_id_is_not_a_pruned_ones() -> None:

@@ -507,7 +507,7 @@ class Memory:
             lost = [name for name in ended if name not in warranties.archive]
             after = replace(
                 fresh,
-                warranties=warranties.without(warranties.archive).expired(lost, view.edit + 1),
+                warranties=warranties.without(warranties.archive).ended(view.edit + 1, fresh.state.sites),
                 edit=view.edit + 1,
             )
             details: dict[str, Any] = {"cap_before": self.cap, "cap": new_cap}

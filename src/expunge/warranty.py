@@ -179,6 +179,32 @@ class Warranties:
             records[name] = replace(records[name], expired_at=edit)
         return replace(self, records=records)
 
+    def ended(self, edit: int, sites: int) -> Warranties:
+        """With every certificate ended by an edit that numbers its sites anew: nothing refers to an old one any more.
+
+        What the anchors weighed then counts as gone. Two states are never further apart than √2.
+        """
+        anchors = {
+            number: replace(
+                anchor,
+                alpha=np.zeros(sites),
+                similarity=np.zeros(sites),
+                reach=math.sqrt(2.0),
+                gone=anchor.gone + float(anchor.alpha.sum()),
+            )
+            for number, anchor in self.anchors.items()
+        }
+        records = {
+            name: replace(
+                record,
+                neighbours=np.zeros(0, dtype=np.int64),
+                kernels=np.zeros(0),
+                expired_at=edit if record.expired_at is None else record.expired_at,
+            )
+            for name, record in self.records.items()
+        }
+        return replace(self, anchors=anchors, records=records, _earlier={})
+
     def renumbered(self, numbers: IndexArray) -> Warranties:
         """After a compaction of the sites."""
         kept = int(numbers.max(initial=-1)) + 1

@@ -79,6 +79,18 @@ SEQUENCES: dict[str, list[str]] = {
     "archive, delete archived": ["prune-archive", "delete-several", "delete-subject", "admit-outlier"],
     "forget, then expiries": ["prune-forget", "admit-outlier", "admit-unnamed", "delete-active", "delete-subject"],
     "archive, forget, rebuild": ["prune-archive", "admit-outlier", "delete-active", "prune-forget", "rebuild"],
+    "forget, rebuild, then all": [
+        "prune-forget",
+        "rebuild",
+        "delete-margin",
+        "admit-outlier",
+        "prune-archive-sketch",
+        "delete-subject",
+        "rebuild",
+        "prune-forget",
+        "rebuild",
+        "delete-margin",
+    ],
     "rebuild, then all": [
         "rebuild-all",
         "rebuild",
@@ -149,6 +161,29 @@ def test_random_histories_survive_reopening(place: Place, seed: int) -> None:
     assert first["icu"].digest == second["icu"].digest
     verified = first.verify()
     assert verified.leaves == first.size >= 26
+
+
+@pytest.mark.parametrize("sketch", [0, 1, 3])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_store_reopens_after_a_rebuild_that_ends_certificates(place: Place, seed: int, sketch: int) -> None:
+    store = place.open()
+    memory = fill(store, seed=seed)
+    forgotten = memory.prune("forget", sketch=sketch).applied
+    for number in range(3):
+        memory.admit(**arrival(number, far=2.0))
+    memory.rebuild(nu=0.5)
+    # In turns by the handle that has rebuilt it and by another.
+    for step, act in enumerate(("delete-margin", "admit-unnamed", "delete-margin", "prune-archive-sketch", "rebuild")):
+        EDITS[act](reloaded(place) if step % 2 else memory)
+        again = reloaded(place)
+        rows = [row for row in again.warranties() if row.id in forgotten]
+        assert len(rows) == len(forgotten)
+        assert {row.status for row in rows} == {"expired"}
+        assert appearance(again) == appearance(memory)
+    receipt = reloaded(place).delete(forgotten)
+    stated = parse_predicate(open_statement(receipt.envelope, [store.public_key]))
+    assert len(stated.applied.commitments) == len(forgotten)
+    store.verify()
 
 
 def test_many_deletions_compact_the_memory_and_the_numbers_follow(place: Place) -> None:

@@ -14,9 +14,9 @@ import pytest
 from sqlalchemy import Column, Connection, Table, delete, insert, select, update
 
 import expunge
-from expunge import VerificationError
+from expunge import StoreError, VerificationError
 from expunge.ledger.signing import SigningKey
-from expunge.store import Store
+from expunge.store import Conflict, Store, parse_event
 from expunge.store import schema as tables
 from expunge.store.cell import Bytes, Words
 from expunge.store.identity import Identity
@@ -183,6 +183,34 @@ def test_a_damaged_memory_is_refused_when_it_is_loaded(place: Place) -> None:
     for call in (lambda: len(place.open()["icu"]), lambda: place.open()["icu"].delete("e1"), place.open().verify):
         with pytest.raises(VerificationError, match="altered"):
             call()
+
+
+def test_a_damaged_memory_can_be_dropped(place: Place) -> None:
+    """Its content goes, its secrets too, and the event says what the last receipt said."""
+    store = place.open()
+    memory = fill(store)
+    memory.prune("archive", sketch=1)
+    memory.admit(**arrival(1, far=3.0))
+    digest, live, cold = memory.digest, len(memory), len(memory.warranties())
+    fill(store, "other", seed=1)
+    with store._database.engine.connect() as connection:
+        for column in (tables.states.c.state, tables.anchors.c.weights):
+            mine = column.table.c.memory == memory.number
+            sealed = connection.execute(select(column).where(mine)).scalars().first()
+            connection.execute(update(column.table).where(mine).values({column.name: flip(sealed)}))
+        connection.commit()
+    with pytest.raises(VerificationError):
+        place.open()["icu"].delete("e1")
+    with pytest.raises(Conflict):
+        place.open().drop("icu", expected="0" * 64)
+    hold = place.open().hold("other", "e1", reason="court")
+    event = parse_event(place.open().drop("icu", expected=digest).statement)
+    assert event.subject.sha256 == digest
+    assert event.facts == {"live": live, "pruned": cold}
+    with pytest.raises(StoreError, match="dropped"):
+        memory.read([0.0] * 4)
+    assert store.verify().memories == 1
+    assert store.holds() == [hold]
 
 
 # Values of every kind that SQLite keeps as it is given them, beside the kind that a column holds. A number in a column

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, bindparam, delete, insert, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from expunge.errors import StoreError
 from expunge.store.database import Database, each
@@ -136,13 +136,15 @@ class Pen:
         reach("stated")
         return numbering
 
-    def drop(self, numbering: Numbering, hold_numbers: Sequence[int]) -> None:
-        """Take a memory away with all that it held."""
-        for table in (entries, pruned, anchors, holds, states):
+    def drop(self) -> None:
+        """Take a memory away with all that it held, whether or not it can still be loaded."""
+        held: list[int] = []
+        for column in (entries.c.number, pruned.c.number, anchors.c.secret, holds.c.number, states.c.secret):
+            table = column.table
+            held += self._connection.execute(select(column).where(table.c.memory == self._memory)).scalars()
             self._connection.execute(delete(table).where(table.c.memory == self._memory))
         self._connection.execute(delete(memories).where(memories.c.number == self._memory))
-        held = [*numbering.numbers.tolist(), *numbering.archived.values(), *numbering.pruned.values()]
-        self._shred([*held, *numbering.anchors.values(), numbering.state, *hold_numbers])
+        self._shred(held)
         reach("erased")
 
     def place_hold(self, terms: bytes) -> int:

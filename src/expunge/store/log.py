@@ -21,7 +21,7 @@ from expunge.ledger.merkle import Frontier, ReadNode, read_sparse
 from expunge.ledger.statement import Statement, parse_statement
 from expunge.store.schema import leaves, ledger, nodes
 
-__all__ = ["STRIDE", "Head", "Leaf", "frontier_of", "leaf_at", "leaves_from", "node_reader"]
+__all__ = ["STRIDE", "Head", "Leaf", "frontier_of", "last_edit", "leaf_at", "leaves_from", "node_reader"]
 
 STRIDE = 4
 
@@ -123,6 +123,15 @@ def leaf_at(connection: Connection, index: int) -> Leaf:
     row = connection.execute(select(leaves).where(leaves.c.number == index)).first()
     if row is None:
         raise InputError(f"the ledger has no leaf {index}")
+    return _leaf(row)
+
+
+def last_edit(connection: Connection, memory: str) -> Leaf:
+    """The latest receipt of a memory, or notice of an expiry: either states what the memory is now."""
+    wanted = select(leaves).where(leaves.c.memory == memory, leaves.c.edit.is_not(None))
+    row = connection.execute(wanted.order_by(leaves.c.number.desc()).limit(1)).first()
+    if row is None:
+        raise VerificationError(f"the ledger knows no memory {memory}")
     return _leaf(row)
 
 

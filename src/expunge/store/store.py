@@ -25,9 +25,11 @@ from expunge.attest import attest_creation
 from expunge.commitment import new_salts
 from expunge.entries import check_subject
 from expunge.errors import InputError, Refused, StoreError
+from expunge.ledger.envelope import open_statement
 from expunge.ledger.log_proof import ExtensionProof, InclusionProof
 from expunge.ledger.merkle import consistency_path, inclusion_path
 from expunge.ledger.note import NoteKey, SignedNote, parse_note
+from expunge.ledger.predicate import parse_predicate
 from expunge.ledger.signing import VerifyingKey
 from expunge.ledger.statement import Subject
 from expunge.memory import Memory
@@ -40,7 +42,7 @@ from expunge.store.identity import Identity
 from expunge.store.image import Facts, Image
 from expunge.store.integrity import Verified, verify_store
 from expunge.store.journal import Pen
-from expunge.store.log import Head, Leaf, frontier_of, leaf_at, leaves_from, node_reader
+from expunge.store.log import Head, Leaf, frontier_of, last_edit, leaf_at, leaves_from, node_reader
 from expunge.store.points import reach
 from expunge.store.preview import Preview
 from expunge.store.receipts import SignedReceipt
@@ -158,6 +160,7 @@ class Store:
     def drop(self, name: str, *, expected: str | None = None, idempotency_key: str | None = None) -> Leaf:
         """Take a memory away with all its content. Raises DeletionRefused while it has a hold.
 
+        The memory is not loaded, so one that is damaged can be dropped as well: its last receipt says what it was.
         ``expected`` is the digest of the state that the caller has seen; if it is no longer the stored one, Stale is
         raised and the memory stays.
         """
@@ -168,24 +171,26 @@ class Store:
                 if answer is not None:
                     return leaf_at(connection, answer["leaf"])
         stored = self[name]
-        with stored.writing() as (connection, image):
+        with stored.locked() as connection:
             answer = None if request is None else request.answered(connection)
             if answer is not None:
                 return leaf_at(connection, answer["leaf"])
-            check_expected(expected, image.memory)
+            if connection.execute(select(memories).where(memories.c.number == stored.number)).first() is None:
+                raise StoreError(f"the memory {name!r} was dropped")
+            last = parse_predicate(open_statement(last_edit(connection, stored.uuid).envelope, [self.public_key]))
+            check_expected(expected, last.state_after)
             if holds := holds_of(connection, stored.number):
-                raise stored.refusal(connection, image, {hold.id or hold.subject or "": hold for hold in holds})
+                raise stored.refusal(connection, {hold.id or hold.subject or "": hold for hold in holds})
             head = Head(connection)
             pen = Pen(self._database, connection, head, self._identity.secret, stored.number)
-            pen.drop(image.numbering, [])
-            view = image.memory._view
+            pen.drop()
             event = Event.at(
                 self._identity.clock,
                 "dropped",
                 stored.uuid,
-                Subject("state", view.digest),
-                live=view.size,
-                pruned=len(view.warranties.records),
+                Subject("state", last.state_after),
+                live=last.after.live,
+                pruned=last.after.pruned,
             )
             leaf = head.append(self._identity.sign(event.to_statement()), "dropped", stored.uuid)
             head.write()

@@ -446,8 +446,9 @@ class StoredMemory:
         with self._swap:
             self._image = image
 
-    def refusal(self, connection: Connection, image: Image, held: dict[str, Hold]) -> Refused:
+    def refusal(self, connection: Connection, held: dict[str, Hold]) -> Refused:
         """Write the refusal of an erasure that holds forbid, commit it, and return what to raise."""
+        image = self._fresh(connection, gone=False)
         return Scribe(self._place, connection, image, "deletion", None).refuse(held, time.perf_counter())
 
     def _edit(
@@ -468,7 +469,7 @@ class StoredMemory:
                 answer = request.answered(connection)
                 if answer is not None:
                     return self._again(connection, memory, answer, same)
-            check_expected(expected, memory)
+            check_expected(expected, memory.digest)
             scribe = Scribe(self._place, connection, image, action, request, new_nu=new_nu, held=self._held)
             memory.journal = scribe.write
             try:
@@ -511,7 +512,7 @@ class StoredMemory:
         """Prepare an edit, look at it, and throw it away."""
         with self._mine():
             memory = self._current()
-            check_expected(expected, memory)
+            check_expected(expected, memory.digest)
             with self._database.reading() as connection:
                 known = holds_of(connection, self.number)
             try:
@@ -530,10 +531,16 @@ class StoredMemory:
             self._turn.release()
 
     @contextmanager
-    def writing(self) -> Iterator[tuple[Connection, Image]]:
-        """Hold the memory's lock, with the stored version in hand."""
+    def locked(self) -> Iterator[Connection]:
+        """Hold the memory's lock, whether or not its stored version can be loaded."""
         with self._mine(), self._database.writing(self.uuid) as connection:
             reach("locked")
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[tuple[Connection, Image]]:
+        """Hold the memory's lock, with the stored version in hand."""
+        with self.locked() as connection:
             with self._swap:
                 row = connection.execute(self._head_and_holds).first()
                 image = self._image
@@ -582,7 +589,7 @@ def _is_current(image: Image, row: Any) -> bool:
     return bool(view.edit == row.edit and bytes.fromhex(view.digest) == bytes(row.digest))
 
 
-def check_expected(expected: str | None, memory: Memory) -> None:
+def check_expected(expected: str | None, digest: str) -> None:
     """Raise Stale if the stored state is not the one that the caller has seen."""
-    if expected is not None and expected != memory.digest:
-        raise Stale(f"the stored state is {memory.digest}, not {expected}: somebody edited it; nothing was done")
+    if expected is not None and expected != digest:
+        raise Stale(f"the stored state is {digest}, not {expected}: somebody edited it; nothing was done")
