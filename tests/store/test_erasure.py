@@ -1,7 +1,8 @@
 """After an erasure nothing of the entry is in the database's files: raw bytes are scanned, in every file there is.
 
 Content is stored sealed under the entry's salt (docs/guides/erasure-on-disk.md), so what proves an erasure is that the
-salt is gone. Keys, values and payloads are looked for all the same.
+salt is gone. Keys, values and payloads are looked for all the same. So are the tags of subjects, which would confirm a
+guess at who was here: they are in no file at any time.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def store(sqlite_place: Place) -> Store:
 
 
 def test_the_scan_would_find_what_is_there(store: Store, sqlite_files: Callable[[], list[Path]]) -> None:
-    """Salts are found while the entry lives; content is there too, sealed, and opens under its salt."""
+    """Salts are found while the entry lives, tags never; content is there too, sealed, and opens under its salt."""
     memory = ward(store)
     names = list(memory.ids)
     needles = needles_of(memory, names)
@@ -128,6 +129,39 @@ def test_nothing_of_an_erased_entry_is_in_the_files(
     names = {name: name.encode() for name in {what.split(" of ")[1] for what in erased} - known}
     assert traces(sqlite_files(), names) == set()
     store.verify()
+
+
+def test_nothing_is_left_that_a_mark_of_an_erased_subject_hangs_on(
+    store: Store, sqlite_files: Callable[[], list[Path]]
+) -> None:
+    """Stale marks may stay in pages. They confirm nothing without the secrets of their rows, records included."""
+    memory = ward(store)
+    memory.prune("archive")
+    memory.delete(memory.ids[0])
+    memory.prune("forget")
+    before = marked(store)
+    assert traces(sqlite_files(), before) == set(before)
+    assert store.erase_subject("patient-2-of-icu").complete
+    # An archived entry that comes back has a new row and its old salt.
+    left = set(marked(store).values())
+    gone = {what: secret for what, secret in before.items() if secret not in left}
+    assert {what.split()[0] for what in gone} == {"expunge_entries", "expunge_pruned"}
+    assert traces(sqlite_files(), gone) == set()
+    store.verify()
+
+
+def marked(store: Store) -> dict[str, bytes]:
+    """Secrets of the rows that have a mark."""
+    found: dict[str, bytes] = {}
+    with store._database.reading() as connection:
+        for table in (tables.entries, tables.pruned):
+            rows = connection.execute(
+                select(table.c.number, tables.secrets.c.secret)
+                .join(tables.secrets, tables.secrets.c.number == table.c.number)
+                .where(table.c.mark.is_not(None))
+            )
+            found |= {f"{table.name} {row.number}": bytes(row.secret) for row in rows}
+    return found
 
 
 def test_content_that_was_refused_is_nowhere(

@@ -21,10 +21,14 @@ import expunge.store
 from expunge import InputError, MissingExtra, StoreError, VerificationError
 from expunge.ledger.errors import SigningKeyExposed, SigningKeyMissing
 from expunge.ledger.signing import SigningKey, load_signing_key, save_signing_key
+from expunge.store import Store
 from expunge.store import schema as tables
+from expunge.store.image import load_image
+from expunge.store.seal import subject_tag
 
 from .conftest import Place
 from .server import Server
+from .traces import files_under, traces
 from .ward import appearance, fill
 
 
@@ -183,6 +187,73 @@ def test_a_newer_schema_is_refused_and_left_alone(place: Place) -> None:
         connection.execute(text("UPDATE expunge_schema SET version_num = :head"), {"head": tables.HEAD})
         connection.commit()
     assert appearance(place.open()["icu"]) == seen
+
+
+def test_a_store_with_tags_is_brought_up_to_date_and_loses_them(place: Place, server: Server, folder: Path) -> None:
+    """Tags of those who are here and, in unused parts of pages, of those who are long gone."""
+    store = place.open()
+    memory = fill(store)
+    memory.prune("forget")
+    memory.admit([3.0] * 4, [0.0, 0.0], subject="patient-2")
+    fill(store, "other", seed=1)
+    seen = appearance(memory)
+    needles = _with_tags(store)
+    store.close()
+
+    def found() -> set[str]:
+        server.run("CHECKPOINT")
+        return traces(files_under(folder if place.kind == "sqlite" else server.folder / "base"), needles)
+
+    assert found() == set(needles)
+    store = place.open()
+    assert found() == set()
+    assert appearance(store["icu"]) == seen
+    store.verify()
+    with store._database.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": tables.VERSION_TABLE})
+        assert compare_metadata(context, tables.metadata) == []
+    assert set(store.erase_subject("patient-2").applied) == {"icu", "other"}
+    store.verify()
+
+
+def _with_tags(store: Store) -> dict[str, bytes]:
+    """Take a store back to schema 0002, with traces of somebody who was deleted; return its tags."""
+    needles: dict[str, bytes] = {}
+
+    def tag(subject: str | None) -> bytes | None:
+        made = subject_tag(store._identity.secret, subject)
+        if subject is not None and made is not None:
+            needles[subject] = made
+        return made
+
+    with store._database.engine.connect() as connection:
+        if connection.dialect.name == "sqlite":
+            connection.execute(text("PRAGMA secure_delete = OFF"))
+        for table in (tables.entries, tables.pruned):
+            connection.execute(text(f"ALTER TABLE {table.name} RENAME COLUMN mark TO tag"))
+            connection.execute(text(f"CREATE INDEX {table.name}_tag ON {table.name} (tag)"))
+        for name in store.names():
+            image = load_image(connection, store[name].number)
+            view, numbering = image.memory._view, image.numbering
+            subjects = dict(zip(numbering.numbers.tolist(), view.subjects, strict=True))
+            records = {number: view.warranties.records[name].subject for name, number in numbering.pruned.items()}
+            for table, owners in ((tables.entries, subjects), (tables.pruned, records)):
+                renew = text(f"UPDATE {table.name} SET tag = :tag WHERE number = :number")  # noqa: S608
+                rows = [{"number": number, "tag": tag(subject)} for number, subject in owners.items()]
+                if rows:
+                    connection.execute(renew, rows)
+        gone = {"number": 10**6, "memory": store["icu"].number, "tag": tag("long gone"), "content": b"content"}
+        connection.execute(
+            text(
+                "INSERT INTO expunge_entries (number, memory, site, tag, content)"
+                " VALUES (:number, :memory, 1, :tag, :content)"
+            ),
+            gone,
+        )
+        connection.execute(text("DELETE FROM expunge_entries WHERE number = :number"), gone)
+        connection.execute(text(f"UPDATE {tables.VERSION_TABLE} SET version_num = '0002'"))  # noqa: S608
+        connection.commit()
+    return needles
 
 
 def test_other_tables_in_the_database_are_left_alone(place: Place) -> None:

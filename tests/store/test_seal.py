@@ -16,6 +16,7 @@ from expunge.store.seal import (
     seal_content,
     seal_request,
     subject_tag,
+    tag_mark,
     token,
     unseal,
     unseal_request,
@@ -77,3 +78,11 @@ def test_a_tag_finds_a_subject_and_does_not_name_it() -> None:
     assert subject_tag(secret, "a") == subject_tag(secret, "a")
     assert subject_tag(secret, "a") != subject_tag(secret, "b")
     assert subject_tag(secret, "a") != subject_tag(new_secret(), "a")
+
+
+def test_a_mark_hangs_on_the_secret_of_its_row() -> None:
+    secret = new_secret()
+    assert tag_mark(secret, None) is None
+    assert tag_mark(secret, b"a" * 16) == tag_mark(secret, b"a" * 16)
+    assert tag_mark(secret, b"a" * 16) != tag_mark(secret, b"b" * 16)
+    assert tag_mark(secret, b"a" * 16) != tag_mark(new_secret(), b"a" * 16)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from expunge.store import StoredMemory
+from expunge.store.seal import subject_tag
 
 __all__ = ["files_under", "needles_of", "traces"]
 
@@ -17,17 +18,17 @@ _PLACES = 500
 
 
 def needles_of(memory: StoredMemory, names: Iterable[str]) -> dict[str, bytes]:
-    """Key, value, payload and salt of entries, live or archived; texts in them should be random or long."""
-    view = memory.view
+    """Key, value, payload, salt and subject's tag of entries, live or archived; texts in them are random or long."""
+    view, store_secret = memory.view, memory._place.identity.secret
     found: dict[str, bytes] = {}
     for name in names:
         slot, kept = view.slot(name), view.warranties.archive.get(name)
         if slot is not None:
             entries = view.entries
             key, value = view.state.gram.keys[entries.site[slot]], entries.values[slot]
-            payload, salt = entries.payloads[slot], entries.salts[slot]
+            payload, salt, subject = entries.payloads[slot], entries.salts[slot], entries.subjects[slot]
         elif kept is not None:
-            key, value, payload, salt = kept.key, kept.value, kept.payload, kept.salt
+            key, value, payload, salt, subject = kept.key, kept.value, kept.payload, kept.salt, kept.subject
         else:
             continue
         found |= {
@@ -35,6 +36,7 @@ def needles_of(memory: StoredMemory, names: Iterable[str]) -> dict[str, bytes]:
             f"value of {name}": value.tobytes(),
             f"payload of {name}": payload or b"",
             f"salt of {name}": salt,
+            f"tag of {name}": subject_tag(store_secret, subject) or b"",
         }
     return found
 

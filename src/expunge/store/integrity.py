@@ -34,7 +34,7 @@ from expunge.store.schema import (
     states,
     store,
 )
-from expunge.store.seal import SECRET_BYTES, subject_tag
+from expunge.store.seal import SECRET_BYTES, subject_tag, tag_mark
 from expunge.verify.log import verify_log
 
 __all__ = ["Verified", "verify_store"]
@@ -169,7 +169,7 @@ def _verify_memory(
     size = connection.execute(select(states.c.size).where(states.c.memory == row.number)).scalar_one()
     if size != view.size:
         raise VerificationError(f"{row.name!r} is listed with {size} entries, and has {view.size}")
-    _verify_tags(connection, row, image, secret)
+    _verify_marks(connection, row, image, secret)
     if (view.digest, view.edit) != (told.state_after, told.edit):
         raise VerificationError(f"{row.name!r} is at edit {view.edit}; its last receipt is about edit {told.edit}")
     if (view.size, len(view.warranties.records)) != (told.after.live, told.after.pruned):
@@ -180,7 +180,7 @@ def _verify_memory(
     return view.size
 
 
-def _verify_tags(connection: Connection, row: Any, image: Image, secret: bytes) -> None:
+def _verify_marks(connection: Connection, row: Any, image: Image, secret: bytes) -> None:
     """Every entry and record is found by its own subject, so that no erasure passes it by."""
     view, numbering = image.memory._view, image.numbering
     archive, records = view.warranties.archive, view.warranties.records
@@ -191,8 +191,13 @@ def _verify_tags(connection: Connection, row: Any, image: Image, secret: bytes) 
         pruned: {number: records[name].subject for name, number in numbering.pruned.items()},
     }
     for table, owners in told.items():
-        for found in connection.execute(select(table.c.number, table.c.tag).where(table.c.memory == row.number)):
-            if found.tag != subject_tag(secret, owners.get(found.number)):
+        marks = (
+            select(table.c.number, table.c.mark, secrets.c.secret)
+            .join(secrets, secrets.c.number == table.c.number)
+            .where(table.c.memory == row.number)
+        )
+        for found in connection.execute(marks):
+            if found.mark != tag_mark(found.secret, subject_tag(secret, owners.get(found.number))):
                 raise VerificationError(f"an entry of {row.name!r} is filed under another subject than its own")
 
 

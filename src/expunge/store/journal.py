@@ -18,7 +18,7 @@ from expunge.store.image import Facts, Numbering, pack_anchor, pack_record, pack
 from expunge.store.log import Head
 from expunge.store.points import reach
 from expunge.store.schema import anchors, entries, holds, memories, pruned, secrets, states
-from expunge.store.seal import Content, new_secret, seal, seal_content, subject_tag
+from expunge.store.seal import Content, new_secret, seal, seal_content, subject_tag, tag_mark
 from expunge.types import IndexArray
 from expunge.view import View
 from expunge.warranty import Record
@@ -32,7 +32,7 @@ _RENEW = update(secrets).where(secrets.c.number == bindparam("number_")).values(
 _RECORD = (
     update(pruned)
     .where(pruned.c.number == bindparam("number_"))
-    .values(entry=bindparam("entry_"), record=bindparam("record_"))
+    .values(entry=bindparam("entry_"), mark=bindparam("mark_"), record=bindparam("record_"))
 )
 _ANCHOR = (
     update(anchors)
@@ -227,9 +227,9 @@ class Pen:
 
     def _row(self, number: int, site: int, content: Content, salt: bytes) -> dict[str, Any]:
         self._opening[number] = salt
-        tag = subject_tag(self._store_secret, content.subject)
+        mark = tag_mark(salt, subject_tag(self._store_secret, content.subject))
         sealed = seal_content(salt, content)
-        return {"number": number, "memory": self._memory, "site": site, "tag": tag, "content": sealed}
+        return {"number": number, "memory": self._memory, "site": site, "mark": mark, "content": sealed}
 
     def _file(self, numbering: Numbering, changed: Mapping[str, Record], view: View) -> Numbering:
         """Records of pruned entries that are new or have changed; each is sealed under a secret of its own."""
@@ -246,14 +246,14 @@ class Pen:
             number = numbers[name]
             plain = pack_record(name, record, site_numbers, numbering.forgotten.get(name))
             sealed, opens = self._sealed("record", plain)
+            mark = tag_mark(opens, subject_tag(self._store_secret, record.subject))
             entry = numbering.archived[name] if name in view.warranties.archive else None
             if name in numbering.pruned:
-                updates.append({"number_": number, "entry_": entry, "record_": sealed})
+                updates.append({"number_": number, "entry_": entry, "mark_": mark, "record_": sealed})
                 renewals.append({"number_": number, "secret_": opens})
             else:
                 self._opening[number] = opens
-                tag = subject_tag(self._store_secret, record.subject)
-                rows.append({"number": number, "memory": self._memory, "entry": entry, "tag": tag, "record": sealed})
+                rows.append({"number": number, "memory": self._memory, "entry": entry, "mark": mark, "record": sealed})
         self._insert(pruned, rows)
         if updates:
             self._connection.execute(_RENEW, renewals)

@@ -47,6 +47,8 @@ def enter(database: Database, key: KeySource, beside: Path | None, origin: str |
         if identity is None:
             identity = establish(connection, key, beside, origin, clock)
         connection.commit()
+    # The log still has what a migration took away.
+    database.recover()
     return identity
 
 

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 # The newest revision in `migrations/versions`; revisions sort as text.
-HEAD = "0002"
+HEAD = "0003"
 VERSION_TABLE = "expunge_schema"
 
 metadata = MetaData()
@@ -96,10 +96,9 @@ entries = Table(
     Column("number", Number("entries.number", key=True), primary_key=True, autoincrement=False),
     _memory("entries"),
     Column("site", Number("entries.site"), nullable=False),
-    Column("tag", Bytes("entries.tag", optional=True)),
+    Column("mark", Bytes("entries.mark", optional=True)),
     Column("content", Bytes("entries.content"), nullable=False),
     Index("expunge_entries_memory", "memory", "number"),
-    Index("expunge_entries_tag", "tag"),
 )
 
 pruned = Table(
@@ -108,10 +107,9 @@ pruned = Table(
     Column("number", Number("pruned.number", key=True), primary_key=True, autoincrement=False),
     _memory("pruned"),
     Column("entry", Number("pruned.entry", optional=True)),
-    Column("tag", Bytes("pruned.tag", optional=True)),
+    Column("mark", Bytes("pruned.mark", optional=True)),
     Column("record", Bytes("pruned.record"), nullable=False),
     Index("expunge_pruned_memory", "memory", "number"),
-    Index("expunge_pruned_tag", "tag"),
 )
 
 anchors = Table(

@@ -28,7 +28,7 @@ from expunge.errors import VerificationError
 from expunge.types import Vector
 
 __all__ = ["SECRET_BYTES", "Content", "new_secret", "seal", "seal_content", "subject_tag", "token", "unseal"]
-__all__ += ["open_content", "seal_request", "unseal_request"]
+__all__ += ["open_content", "seal_request", "tag_mark", "unseal_request"]
 
 SECRET_BYTES = 32
 _ONCE = bytes(12)
@@ -99,10 +99,15 @@ def open_content(salt: bytes, sealed: bytes) -> Content:
 
 
 def subject_tag(store_secret: bytes, subject: str | None) -> bytes | None:
-    """What finds the entries of a subject without naming it: HMAC-SHA-256 under the store's secret."""
+    """A subject without its name: HMAC-SHA-256 under the store's secret. The secret stays, so no tag is ever stored."""
     if subject is None:
         return None
     return hmac.digest(store_secret, b"expunge/subject/v1\n" + subject.encode(), "sha256")[:16]
+
+
+def tag_mark(secret: bytes, tag: bytes | None) -> bytes | None:
+    """What a row keeps of its subject's tag: HMAC-SHA-256 under the row's own secret, and noise without it."""
+    return None if tag is None else hmac.digest(secret, b"expunge/mark/v1\n" + tag, "sha256")[:16]
 
 
 def token(scope: str, idempotency_key: str) -> bytes:

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Literal, overload
 
 import numpy.typing as npt
-from sqlalchemy import insert, select, union
+from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
 from expunge.attest import attest_creation
@@ -47,8 +47,8 @@ from expunge.store.points import reach
 from expunge.store.preview import Preview
 from expunge.store.receipts import SignedReceipt
 from expunge.store.requests import Request
-from expunge.store.schema import checkpoints, entries, memories, pruned
-from expunge.store.seal import subject_tag
+from expunge.store.schema import checkpoints, entries, memories, pruned, secrets
+from expunge.store.seal import subject_tag, tag_mark
 from expunge.store.stored import StoredMemory, check_expected
 
 __all__ = ["Store"]
@@ -453,11 +453,16 @@ class Store:
         """Names of the memories with an entry of a subject, live, archived or forgotten."""
         tag = subject_tag(self._identity.secret, subject)
         with self._reading() as connection:
-            having = union(
-                select(entries.c.memory).where(entries.c.tag == tag), select(pruned.c.memory).where(pruned.c.tag == tag)
-            )
-            wanted = select(memories.c.name).where(memories.c.number.in_(having))
-            names = set(connection.execute(wanted).scalars())
+            names = set()
+            for table in (entries, pruned):
+                # A mark is under the secret of its row, so that every row has to be tried.
+                marks = (
+                    select(memories.c.name, table.c.mark, secrets.c.secret)
+                    .join(table, table.c.memory == memories.c.number)
+                    .join(secrets, secrets.c.number == table.c.number)
+                    .where(table.c.mark.is_not(None))
+                )
+                names |= {row.name for row in connection.execute(marks) if row.mark == tag_mark(row.secret, tag)}
             if also is not None:
                 # Memories that a first try under the same key has already been through.
                 for row in connection.execute(select(memories.c.uuid, memories.c.name)):
