@@ -174,6 +174,22 @@ def test_witnesses(ward: Path) -> None:
     assert refused("verify", "receipt", "hours.csv", *TRUST, "--witness", "log.pem", code=4) == "StoreError"
 
 
+def test_witnesses_of_evidence_cosign_the_log(ward: Path) -> None:
+    """A bundle's head has no cosignature here, so that none can be found; without the log, none is looked for."""
+    call("delete", "other", "h000", "--evidence", "e.zip")
+    call("keygen", "w.pem")
+    call("checkpoint", "export", "--out", "head.txt")
+    words = ("checkpoint", "cosign", "head.txt", "--first", "--name", "w.example", *TRUST, "--key", "w.pem")
+    asked = ("--witness", answer(*words)["witness"])
+    for quorum in ((), ("--quorum", 1)):
+        assert refused("verify", "evidence", "e.zip", *TRUST, *asked, *quorum) == "CosignatureQuorumMissed"
+        assert refused("verify", "evidence", "e.zip", *TRUST, "--no-log", *asked, *quorum, code=2) == "InputError"
+        assert "an audit is in none" in call("verify", "evidence", ".", *asked, *quorum, code=2).stderr
+    assert refused("verify", "evidence", "e.zip", *TRUST, "--no-log", "--quorum", 1, code=2) == "InputError"
+    checked = answer("verify", "evidence", "e.zip", *TRUST, "--no-log")["checked"]
+    assert not {"inclusion", "cosignatures"} & set(checked)
+
+
 def test_a_witness_cosigns_nothing_that_does_not_extend_its_last_head(ward: Path) -> None:
     """The same key signs two histories: a witness of one of them must not cosign the other."""
     call("keygen", "w.pem")
