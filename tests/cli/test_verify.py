@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 from cli.ward import answer, call, hours
+from expunge.cli.trust import trusted
 from expunge.cli.verifying import EVENT_TYPE
-from expunge.ledger.signing import SigningKey, save_verifying_key
+from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
+from expunge.ledger.note import NoteAlgorithm, NoteKey
+from expunge.ledger.signing import SigningKey, load_signing_key, save_verifying_key
 from expunge.store import EVENT_TYPE as STORE_EVENT_TYPE
 from expunge.store import open as open_store
 
@@ -174,6 +177,22 @@ def test_witnesses(ward: Path) -> None:
     assert refused("verify", "receipt", "hours.csv", *TRUST, "--witness", "log.pem", code=4) == "StoreError"
 
 
+def test_witnesses_of_evidence_cosign_the_log(ward: Path) -> None:
+    """A bundle's head has no cosignature here, so that none can be found; without the log, none is looked for."""
+    call("delete", "other", "h000", "--evidence", "e.zip")
+    call("keygen", "w.pem")
+    call("checkpoint", "export", "--out", "head.txt")
+    words = ("checkpoint", "cosign", "head.txt", "--first", "--name", "w.example", *TRUST, "--key", "w.pem")
+    asked = ("--witness", answer(*words)["witness"])
+    for quorum in ((), ("--quorum", 1)):
+        assert refused("verify", "evidence", "e.zip", *TRUST, *asked, *quorum) == "CosignatureQuorumMissed"
+        assert refused("verify", "evidence", "e.zip", *TRUST, "--no-log", *asked, *quorum, code=2) == "InputError"
+        assert "an audit is in none" in call("verify", "evidence", ".", *asked, *quorum, code=2).stderr
+    assert refused("verify", "evidence", "e.zip", *TRUST, "--no-log", "--quorum", 1, code=2) == "InputError"
+    checked = answer("verify", "evidence", "e.zip", *TRUST, "--no-log")["checked"]
+    assert not {"inclusion", "cosignatures"} & set(checked)
+
+
 def test_a_witness_cosigns_nothing_that_does_not_extend_its_last_head(ward: Path) -> None:
     """The same key signs two histories: a witness of one of them must not cosign the other."""
     call("keygen", "w.pem")
@@ -221,6 +240,50 @@ def test_a_store_that_was_written_to_behind_its_back(ward: Path) -> None:
         )
     database.close()
     assert refused("verify", "log") == "LogReceiptInvalid"
+
+
+def test_a_verifier_key_signs_no_log_but_its_own(ward: Path) -> None:
+    """Two logs, and a trust file for both: the key of one forges neither a head nor a receipt of the other."""
+    table = hours(Path("again.csv"))
+    stranger = ("--store", "sqlite:///stranger.db")
+    call("create", "ward", table, "--sigma", 2, "--nu", 0.3, *stranger)
+    Path("other.vkey").write_text(call("show", "--verifier-key", *stranger).stdout)
+    call("checkpoint", "export", "--out", "head.txt")
+    call("log", 0, "--out", "theirs.json", *stranger)
+    Path("theirs.tlog-proof").unlink()
+    with open_store("sqlite:///expunge.db") as store, open_store("sqlite:///stranger.db") as other:
+        mine, theirs = store.origin, other.origin
+        save_verifying_key(store.public_key, "store.pub")
+        save_verifying_key(other.public_key, "other.pub")
+    forger = load_signing_key("stranger.db.key")
+    Path("forged.txt").write_bytes(sign_checkpoint(Checkpoint(mine, 3, bytes(32)), forger).to_bytes())
+    both = (*TRUST, "--trust", "other.vkey")
+    assert refused("verify", "checkpoint", "head.txt", *both, code=2) == "InputError"
+    call("verify", "checkpoint", "head.txt", *both, "--origin", mine)
+    assert refused("verify", "checkpoint", "forged.txt", *both, "--origin", mine) == "NoteSignerUnknown"
+    assert refused("verify", "receipt", "theirs.json", *both, "--origin", mine) == "EnvelopeSignerUnknown"
+    call("verify", "receipt", "theirs.json", *both, "--origin", theirs)
+    # A verifier key that is of another log than the chosen one, alone or beside a PEM file.
+    assert (
+        refused("verify", "checkpoint", "forged.txt", "--trust", "other.vkey", "--origin", mine, code=2) == "InputError"
+    )
+    beside = ("--trust", "store.pub", "--trust", "other.vkey", "--origin", mine)
+    assert refused("verify", "checkpoint", "head.txt", *beside, code=2) == "InputError"
+    assert refused("verify", "log", "--origin", theirs, code=2) == "InputError"
+    # A PEM file has no name: it is of the log that is chosen, by --origin or by the one verifier key.
+    call("verify", "checkpoint", "head.txt", "--trust", "store.pub", "--origin", mine)
+    call("verify", "receipt", "theirs.json", *TRUST, "--trust", "other.pub")
+    found = trusted(["log.vkey", "other.vkey", "store.pub"], mine)
+    assert [key.name for key in found.log_keys] == [mine]
+    assert len(found.keys) == 1
+
+
+def test_a_witness_is_no_log(ward: Path) -> None:
+    """A witness's verifier key stays one, even under the log's own name."""
+    call("checkpoint", "export", "--out", "head.txt")
+    with open_store("sqlite:///expunge.db") as store:
+        key = NoteKey(store.origin, store.public_key, NoteAlgorithm.COSIGNATURE_V1)
+    assert refused("verify", "checkpoint", "head.txt", "--trust", key.to_text(), code=2) == "InputError"
 
 
 @pytest.mark.parametrize("text", ["", "no key", "a+b+c", "x+00000000+AAAA"])

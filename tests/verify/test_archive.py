@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from audit.small import made
 from expunge.audit.archive import contents_digest
 from expunge.errors import InputError, StoreError
 from expunge.verify import errors
-from expunge.verify.archive import verify_archive
+from expunge.verify.archive import ROUNDING, STATISTIC, _close, verify_archive
 
 EXPERIMENTS = ("expiry", "records", "projection", "deletion")
 
@@ -138,6 +139,20 @@ COLUMNS: list[tuple[str, str, str, Callable[[Any], Any], type[errors.ArchiveErro
     ("deletion", "summary", "column", lambda x: "nothing", errors.ArchiveNumberMismatch),
     ("deletion", "summary", "statistic", lambda x: "luck", errors.ArchiveNumberMismatch),
     ("deletion", "summary", "table", lambda x: "nothing", errors.ArchiveNumberMismatch),
+    *(
+        ("deletion", table, column, lambda x: math.inf, error)
+        for table, column, error in (
+            ("states", "mass", errors.ArchiveStateMismatch),
+            ("comparisons", "score_percent", errors.ArchiveComparisonMismatch),
+            ("comparisons", "readout_difference", errors.ArchiveComparisonMismatch),
+            ("summary", "value", errors.ArchiveNumberMismatch),
+        )
+    ),
+    # So narrow a width makes every error undefined, and a narrower one has no square.
+    *(
+        ("expiry", "states", "sigma", lambda x, sigma=sigma: sigma, errors.ArchiveStateMismatch)
+        for sigma in (3e-162, 1e-200, 1e151, 1e200, math.inf, math.nan)
+    ),
     ("deletion", "trials", "status", lambda x: "fine", errors.ArchiveTableInvalid),
     ("deletion", "trials", "arm", lambda x: "decay", errors.ArchiveRowsMissing),
     ("deletion", "trials", "state", lambda x: "nothing", errors.ArchiveStateUnknown),
@@ -156,6 +171,56 @@ def test_an_altered_cell_is_found(
     with pytest.raises(error) as caught:
         verify_archive(archive / experiment)
     assert type(caught.value) is error
+
+
+@pytest.mark.parametrize("tolerance", [ROUNDING, STATISTIC])
+def test_nothing_is_close_to_infinity_but_infinity(tolerance: tuple[float, float]) -> None:
+    for number in (0.0, 0.5, 1e308, -math.inf, math.nan):
+        assert not _close(number, math.inf, tolerance)
+        assert not _close(math.inf, number, tolerance)
+    assert not _close(math.nan, math.nan, tolerance)
+    assert _close(math.inf, math.inf, tolerance)
+    assert _close(0.5, 0.5, tolerance)
+
+
+UNUSABLE: list[tuple[str, str, Callable[[polars.DataFrame], polars.DataFrame]]] = [
+    *(("expiry", "states", lambda x, name=name: x.drop(name)) for name in ("passed", "mass", "size")),
+    *(("expiry", "summary", lambda x, name=name: x.drop(name)) for name in ("number", "table", "count", "value")),
+    ("expiry", "comparisons", lambda x: x.drop("conditioning")),
+    ("expiry", "comparisons", lambda x: x.with_columns(probes=polars.lit(None))),
+    ("expiry", "comparisons", lambda x: x.with_columns(probes=polars.lit([], dtype=polars.List(polars.String)))),
+    ("expiry", "comparisons", lambda x: x.with_columns(threshold=polars.lit(None))),
+    ("expiry", "comparisons", lambda x: x.with_columns(state=polars.concat_list("state"))),
+    ("expiry", "readings", lambda x: x.with_columns(row=polars.lit(99))),
+    ("expiry", "readings", lambda x: x.with_columns(row=polars.lit("first"), quantity=polars.lit("coefficient"))),
+    ("expiry", "readings", lambda x: x.with_columns(value=polars.lit("much"))),
+    ("expiry", "summary", lambda x: x.with_columns(statistic=polars.lit(None))),
+    ("expiry", "summary", lambda x: x.with_columns(where=polars.lit("[" * 100_000))),
+    ("expiry", "trials", lambda x: x.with_columns(status=polars.concat_list("status"))),
+    ("expiry", "trials", lambda x: x.with_columns(state=polars.concat_list("state"))),
+    ("projection", "projections", lambda x: x.with_columns(multiplier=polars.lit(-1.0))),
+    ("records", "answers", lambda x: x.with_columns(answer=polars.lit(None))),
+]
+
+
+@pytest.mark.parametrize(
+    ("experiment", "table", "change"), UNUSABLE, ids=[f"{c[1]}-{n}" for n, c in enumerate(UNUSABLE)]
+)
+def test_an_unusable_row_is_named(
+    archive: Path, experiment: str, table: str, change: Callable[[polars.DataFrame], polars.DataFrame]
+) -> None:
+    path = archive / experiment / f"{table}.parquet"
+    change(polars.read_parquet(path)).write_parquet(path)
+    relist(archive / experiment)
+    with pytest.raises(errors.ArchiveTableInvalid, match=f"{experiment}: {table} has "):
+        verify_archive(archive / experiment)
+
+
+def test_points_of_another_dimension_are_named(archive: Path) -> None:
+    change_arrays(archive / "expiry", lambda arrays: arrays.update(query=np.ones((1, 7))))
+    alter(archive / "expiry", "comparisons", "probes", lambda x: ["query"])
+    with pytest.raises(errors.ArchiveArrayInvalid, match="7 coordinates"):
+        verify_archive(archive / "expiry")
 
 
 def test_a_failure_cannot_be_dropped(archive: Path) -> None:

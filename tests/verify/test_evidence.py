@@ -18,6 +18,7 @@ from expunge.errors import InputError, StoreError, VerificationError
 from expunge.evidence import Evidence, Prior, StateShown, write_evidence
 from expunge.kernel import kernel_block
 from expunge.ledger.errors import (
+    CosignatureQuorumMissed,
     EvidenceAddedMismatch,
     EvidenceArrayInvalid,
     EvidenceArrayMalformed,
@@ -51,6 +52,7 @@ from expunge.ledger.errors import (
     JsonNotCanonical,
     ReceiptSubjectMismatch,
 )
+from expunge.ledger.note import NoteAlgorithm, NoteKey
 from expunge.types import AnyArray
 from expunge.verify import verify_evidence
 from expunge.verify.errors import ProofDigestMismatch
@@ -222,6 +224,13 @@ def test_what_the_caller_asks_for() -> None:
     made = case(ERASURE)
     with pytest.raises(InputError):
         verify_evidence(made.evidence, TRUSTED, log_keys=LOG_KEYS)
+    # Without the log there is no head that a witness could have cosigned.
+    witness = NoteKey("witness.example/w1", TRUSTED[0], NoteAlgorithm.COSIGNATURE_V1)
+    for asked in ({"witnesses": [witness], "quorum": 1}, {"witnesses": iter([witness])}, {"quorum": 1}):
+        with pytest.raises(InputError, match="witnesses cosign the head of the log"):
+            verify_evidence(made.evidence, TRUSTED, **asked)
+    with pytest.raises(CosignatureQuorumMissed):
+        verify_evidence(made.evidence, TRUSTED, log_keys=LOG_KEYS, origin=ORIGIN, witnesses=iter([witness]), quorum=1)
     without = rebundle(made.evidence, {"inclusion.tlog-proof": None})
     verify_evidence(without, TRUSTED)
     with pytest.raises(EvidenceInclusionMissing):

@@ -1,7 +1,8 @@
 """Whom a verifier trusts: public keys, the log that they sign, and witnesses, as the command line names them.
 
 A key is a PEM file with a public key, a file with verifier keys, or a verifier key itself, ``origin+id+base64``, which
-also says which log it signs.
+also says which log it signs. Where one log is chosen, verifier keys of other logs count for nothing, neither under
+its heads nor under its receipts; a PEM file names no log, and always counts.
 """
 
 from __future__ import annotations
@@ -34,7 +35,12 @@ TrustOption = Annotated[
 ]
 OriginOption = Annotated[
     str | None,
-    typer.Option("--origin", metavar="TEXT", help="The log's name, where --trust is a PEM file.", show_default=False),
+    typer.Option(
+        "--origin",
+        metavar="TEXT",
+        help="The log's name, where --trust is a PEM file or has several logs.",
+        show_default=False,
+    ),
 ]
 WitnessOption = Annotated[
     list[str] | None,
@@ -47,7 +53,10 @@ QuorumOption = Annotated[
 
 @dataclass(frozen=True)
 class Trust:
-    """Keys that may sign receipts, and the same keys as signers of the log ``origin``, where it is known."""
+    """Keys that may sign receipts, and the same keys as signers of the log ``origin``, where it is known.
+
+    A verifier key is among them only if it is one of that log.
+    """
 
     keys: tuple[VerifyingKey, ...]
     log_keys: tuple[NoteKey, ...]
@@ -69,21 +78,19 @@ def trusted(given: list[str] | None, origin: str | None = None) -> Trust:
         raise InputError(
             "whom do you trust? give --trust with the log's verifier key (see: expunge show) or a PEM file"
         )
-    keys: list[VerifyingKey] = []
-    named: list[NoteKey] = []
-    for text in given:
-        for found in _read(text):
-            if isinstance(found, NoteKey):
-                named.append(found)
-                found = found.public
-            if found not in keys:
-                keys.append(found)
-    origins = {key.name for key in named}
+    found = [key for text in given for key in _read(text)]
+    origins = {key.name for key in found if isinstance(key, NoteKey)}
     if origin is None and len(origins) > 1:
         raise InputError(f"the keys are of several logs ({', '.join(sorted(origins))}); choose one with --origin")
+    if origin is not None and origins and origin not in origins:
+        raise InputError(f"no verifier key is one of {origin!r}; they are of {', '.join(sorted(origins))}")
     chosen = origin or next(iter(origins), None)
-    log_keys = () if chosen is None else tuple(NoteKey(chosen, key) for key in keys)
-    return Trust(tuple(keys), log_keys, chosen)
+    kept = [key for key in found if not isinstance(key, NoteKey) or key.name == chosen]
+    keys = dict.fromkeys(key.public if isinstance(key, NoteKey) else key for key in kept)
+    log_keys: dict[NoteKey, None] = {}
+    if chosen is not None:
+        log_keys = dict.fromkeys(key if isinstance(key, NoteKey) else NoteKey(chosen, key) for key in kept)
+    return Trust(tuple(keys), tuple(log_keys), chosen)
 
 
 def witnesses(given: list[str] | None, quorum: int) -> tuple[tuple[NoteKey, ...], int]:

@@ -185,6 +185,8 @@ def evidence(
     every reported number is recomputed from the states.
     """
     if file.is_dir():
+        if witness or quorum:
+            raise InputError("witnesses cosign the head of a log, and an audit is in none; leave --witness out")
         _archive(session, file)
         return
     from expunge.verify import verify_evidence
@@ -192,6 +194,8 @@ def evidence(
 
     keys = trusted(trust, origin)
     known, needed = witnesses(witness, quorum)
+    if known and not log:
+        raise InputError("witnesses cosign the head of the log; leave out --no-log, or --witness")
     data = read_file(file, limit=2**31)
     log_keys, name = keys.log if log else (None, None)
     with session.progress("Recomputing", None):

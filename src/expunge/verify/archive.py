@@ -84,8 +84,10 @@ def verify_archive(path: str | Path, *, watch: _Seen | None = None) -> None:
     folders = [folder] if single else sorted(found.parent for found in folder.glob("*/manifest.json"))
     if not folders:
         raise InputError(f"{folder} holds no audit")
-    for one in folders:
-        _Experiment(one, watch or (lambda word: None)).verify()
+    # Numbers out of any sensible range end in errors that count as infinite.
+    with np.errstate(all="ignore"):
+        for one in folders:
+            _Experiment(one, watch or (lambda word: None)).verify()
 
 
 class _Experiment:
@@ -104,12 +106,10 @@ class _Experiment:
         for needed in ("trials", "summary"):
             if needed not in tables:
                 raise ArchiveFileMissing(f"{self.name} has no table {needed!r}")
-        self._scheduled(manifest, tables["trials"])
-        for row in tables.get("states", []):
-            self._check_state(row)
-        for row in tables["trials"]:
-            self._check_trial(row)
+        self._defined("trials", self._scheduled, manifest, tables["trials"])
         for table, check in (
+            ("states", self._check_state),
+            ("trials", self._check_trial),
             ("comparisons", self._check_comparison),
             ("projections", self._check_projection),
             ("readings", self._check_reading),
@@ -119,14 +119,17 @@ class _Experiment:
                 self._defined(table, check, row)
         for table in ("summary", "speeds"):
             for row in tables.get(table, []):
-                self._check_number(row, tables)
+                self._defined(table, self._check_number, row, tables)
         self.seen("experiment")
 
-    def _defined(self, table: str, check: Callable[[_Row], None], row: _Row) -> None:
+    def _defined(self, table: str, check: Callable[..., None], *given: object) -> None:
+        """Check rows of a table; a cell that the check cannot use is named, whatever it ends in."""
         try:
-            check(row)
+            check(*given)
         except KeyError as problem:
             raise ArchiveTableInvalid(f"{self.name}: {table} has no column {problem}") from None
+        except (ArithmeticError, AttributeError, IndexError, RecursionError, TypeError, ValueError) as problem:
+            raise ArchiveTableInvalid(f"{self.name}: {table} has an unusable row: {problem}") from None
 
     def _manifest(self) -> _Row:
         path = self.folder / "manifest.json"
@@ -352,7 +355,7 @@ class _Experiment:
         for array in (values, groups):
             if array is not None and array.shape[:1] != keys.shape[:1]:
                 raise ArchiveArrayInvalid(f"{self.name}: {name} has an array of {array.shape[0]} rows")
-        if not (0.0 < cap <= 1.0 and 0.0 < sigma < math.inf and math.isfinite(offset)):
+        if not (0.0 < cap <= 1.0 and 1e-150 <= sigma <= 1e150 and math.isfinite(offset)):
             raise error(f"{self.name}: {name} has cap {cap}, width {sigma} and offset {offset}")
         return Kept(keys, coefficients, offset, cap, sigma, values, groups, row)
 
@@ -396,7 +399,8 @@ class _Experiment:
 
 
 def _close(told: float, value: float, tolerance: tuple[float, float]) -> bool:
-    if told == value:
-        return True
+    # Nothing is close to infinity but infinity.
+    if told == value or not (math.isfinite(told) and math.isfinite(value)):
+        return told == value
     absolute, relative = tolerance
     return abs(told - value) <= max(absolute, relative * max(abs(told), abs(value)))

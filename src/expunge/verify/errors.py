@@ -100,7 +100,7 @@ class ArchiveDigestMismatch(ArchiveError):
 
 
 class ArchiveTableInvalid(ArchiveError):
-    """A table cannot be read, or lacks a column."""
+    """A table cannot be read, lacks a column, or has a cell that no check can use."""
 
 
 class ArchiveRowsMissing(ArchiveError):

@@ -149,17 +149,21 @@ def verify_evidence(
 ) -> None:
     """Check the receipt in a bundle (a path, or its bytes) and recompute what it states.
 
-    With ``log_keys`` and ``origin`` the receipt must also be in that log. A bundle that was exported later may lack
-    the state before the edit; ``require_prior=False`` leaves that state to the log.
+    With ``log_keys`` and ``origin`` the receipt must also be in that log, and only then can ``witnesses`` be asked for.
+    A bundle that was exported later may lack the state before the edit; ``require_prior=False`` leaves that state to
+    the log.
     """
     if (log_keys is None) != (origin is None):
         raise InputError("the log's keys and its origin go together")
+    known = tuple(witnesses)
+    if log_keys is None and (known or quorum):
+        raise InputError("witnesses cosign the head of the log; give the log's keys and its origin")
     found = parse_bundle(bundle if isinstance(bundle, bytes) else _read(Path(bundle)))
     receipt = open_receipt(found.receipt, trusted, threshold=threshold)
     if log_keys is not None and origin is not None:
         if found.inclusion is None:
             raise EvidenceInclusionMissing("the bundle does not show that its receipt is in the log")
-        verify_inclusion(found.receipt, found.inclusion, log_keys, origin, witnesses=witnesses, quorum=quorum, now=now)
+        verify_inclusion(found.receipt, found.inclusion, log_keys, origin, witnesses=known, quorum=quorum, now=now)
     _check_problem(found, receipt)
     _check_after(found, receipt)
     rows = [bytes(row) for row in found.commitments]

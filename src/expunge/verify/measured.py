@@ -14,7 +14,7 @@ import numpy as np
 from expunge.check import stationarity_terms
 from expunge.kernel import kernel_block, squared_distances
 from expunge.types import AnyArray, Matrix, Vector
-from expunge.verify.errors import ArchiveComparisonMismatch, ArchiveStateMismatch
+from expunge.verify.errors import ArchiveArrayInvalid, ArchiveComparisonMismatch, ArchiveStateMismatch
 
 __all__ = ["Kept", "measured", "projected", "readout", "score"]
 
@@ -118,6 +118,7 @@ def projected(point: Kept, given: Kept, tolerance: float, multiplier: float | No
 
 def score(state: Kept, points: Matrix) -> Vector:
     """2Σακ − ρ; a solver that recorded its groups leaves its reserve out."""
+    _check_dimension(state, points)
     weights = (
         state.coefficients if state.groups is None else np.where(state.groups != _RESERVE, state.coefficients, 0.0)
     )
@@ -128,10 +129,17 @@ def readout(state: Kept, points: Matrix) -> Matrix:
     """Σακv / Σακ, every κ relative to that of the nearest key that weighs something."""
     if state.values is None:
         raise ArchiveStateMismatch(f"state {state.row['state']} has no values to read")
+    _check_dimension(state, points)
     active = state.coefficients != 0.0
     far = squared_distances(points, state.keys[active])
     weights = np.exp((far.min(axis=1, keepdims=True) - far) / state.sigma**2) * state.coefficients[active]
     return np.asarray((weights / weights.sum(axis=1, keepdims=True)) @ state.values[active])
+
+
+def _check_dimension(state: Kept, points: Matrix) -> None:
+    # The compiled kernel reads as many coordinates as the first array has, and asks no further.
+    if points.shape[1] != state.keys.shape[1]:
+        raise ArchiveArrayInvalid(f"state {state.row['state']} is read at points of {points.shape[1]} coordinates")
 
 
 def _strictness(state: Kept) -> float:
