@@ -202,12 +202,14 @@ def attest_restoration(
     entries_before: Sizes,
     memory: str,
     edit: int,
+    restored_edit: int,
     clock: Clock = utc_now,
     initial_size: int | None = None,
 ) -> Statement:
     """Return the statement that a memory went back to an older state, which erasures are applied to again.
 
-    ``state_before`` and ``entries_before`` are those that the memory's last receipt left.
+    ``state_before`` and ``entries_before`` are those that the memory's last receipt left; ``restored_edit`` is the edit
+    that made the older state.
     """
     predicate = replace(
         _standing(view, memory, edit, clock, initial_size),
@@ -215,6 +217,7 @@ def attest_restoration(
         outcome="restored",
         state_before=state_before,
         before=entries_before,
+        restored_edit=restored_edit,
     )
     return predicate.to_statement()
 

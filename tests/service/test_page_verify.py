@@ -111,6 +111,18 @@ def test_an_altered_receipt_fails_by_the_same_name(page: Page, name: str) -> Non
     assert len(set(found)) > 15
 
 
+def test_the_edit_that_a_restoration_went_back_to(page: Page) -> None:
+    made, other = case("example-restored"), case("ward-decrement")
+    whole = document(made)
+    values = (DROP, *WRONG, whole["edit"] - 1, whole["edit"], whole["edit"] + 1)
+    forged = [forge(made, put(whole, ("restored_edit",), value)) for value in values]
+    forged.append(forge(other, put(document(other), ("restored_edit",), 0)))
+    expected = [name_of(verify_receipt, envelope, TRUSTED) for envelope in forged]
+    assert browser_says(page, [(envelope.decode(), "") for envelope in forged], vkey(SIGNER)) == expected
+    assert expected[0] is None
+    assert set(expected) == {None, "ReceiptEditInvalid", "ReceiptFieldUnknown"}
+
+
 def test_one_altered_byte_under_the_old_signature(page: Page) -> None:
     made = case("ward-decrement")
     predicate = document(made)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -140,6 +142,78 @@ def test_erasures_since_the_backup_are_applied_again(place: Place, new_place: Pl
         assert other.restore(folder / "copy.db", ledger=store).erased_again == restored.erased_again
         assert other["icu"].ids == fresh["icu"].ids
         other.verify()
+
+
+@pytest.mark.parametrize("mode", ["archive", "forget"])
+def test_what_was_erased_before_the_backup_does_not_count_as_back(
+    sqlite_place: Place, folder: Path, mode: Literal["archive", "forget"]
+) -> None:
+    """The digest of a state does not tell whether a pruned entry was erased; the restored edit does."""
+    store = sqlite_place.open()
+    memory = fill(store)
+    memory.prune(mode)
+    receipt = memory.delete(memory.warranties()[0].id)
+    assert receipt.state_before == receipt.state_after
+    edit = memory.edit
+    store.backup(folder / "copy.db")
+    memory.admit(**arrival(1))
+    with expunge.open(f"sqlite:///{folder / 'second.db'}", folder / "ward.pem") as second:
+        assert second.restore(folder / "copy.db", ledger=store).erased_again == {}
+        assert parse_predicate(second.receipts("icu")[-1].statement).restored_edit == edit
+        second.verify()
+        second.backup(folder / "later.db")
+        with expunge.open(f"sqlite:///{folder / 'third.db'}", folder / "ward.pem") as third:
+            third.restore(folder / "later.db", ledger=second)
+            third.verify()
+
+
+def test_an_older_backup_and_then_a_newer_one(sqlite_place: Place, folder: Path) -> None:
+    store = sqlite_place.open()
+    memory = fill(store)
+    store.backup(folder / "monday.db")
+    memory.delete("e3")
+    store.backup(folder / "tuesday.db")
+    memory.admit(**arrival(1))
+    with (
+        expunge.open(f"sqlite:///{folder / 'second.db'}", folder / "ward.pem") as second,
+        expunge.open(f"sqlite:///{folder / 'third.db'}", folder / "ward.pem") as third,
+    ):
+        assert second.restore(folder / "monday.db", ledger=store).erased_again == {"icu": ("e3",)}
+        assert third.restore(folder / "tuesday.db", ledger=second).erased_again == {}
+        third.verify()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_histories_of_backups_and_restores(sqlite_place: Place, folder: Path, seed: int) -> None:
+    """Whatever is restored, in whatever order: the log verifies, and no erased entry is there."""
+    rng = random.Random(seed)
+    store = sqlite_place.open()
+    fill(store, size=25)
+    backups: list[Path] = []
+    erased: set[str] = set()
+    with ExitStack() as opened:
+        for step in range(30):
+            memory = store["icu"]
+            pruned = [row.id for row in memory.warranties()]
+            match rng.choice(["admit", "admit", "delete", "prune", "prune", "backup", "backup", "restore", "restore"]):
+                case "admit":
+                    memory.admit(**arrival(step))
+                case "delete" if pruned or len(memory) > 15:
+                    name = rng.choice(pruned or memory.ids)
+                    memory.delete(name)
+                    erased.add(name)
+                case "prune":
+                    memory.prune(rng.choice(["archive", "forget"]))
+                case "backup":
+                    backups.append(folder / f"copy-{step}.db")
+                    store.backup(backups[-1])
+                case "restore" if backups:
+                    fresh = expunge.open(f"sqlite:///{folder / f'ward-{step}.db'}", folder / "ward.pem")
+                    opened.enter_context(fresh).restore(rng.choice(backups), ledger=store)
+                    store = fresh
+                    assert erased.isdisjoint({*store["icu"].ids, *(row.id for row in store["icu"].warranties())})
+                    store.verify()
+        store.verify()
 
 
 def test_a_memory_that_its_erasures_leave_too_small_does_not_come_back(place: Place, folder: Path) -> None:

@@ -290,6 +290,7 @@ def run_example(ledger: Ledger) -> None:
     journal.do("admitted-expiring", lambda: memory.admit(far, 3.5637281, id="ENTRY-D"), notice=True)
     backup = ledger.folder / "backup"
     memory.save(backup)
+    backed_up = journal.number
     journal.do("delete-forgotten", lambda: memory.delete("ENTRY-C"))
     journal.do("delete-live", lambda: memory.delete("ENTRY-D"))
 
@@ -304,6 +305,7 @@ def run_example(ledger: Ledger) -> None:
         entries_before=last.after,
         memory=EXAMPLE,
         edit=journal.number,
+        restored_edit=backed_up,
         clock=clock,
         initial_size=restored.initial_size,
     )

@@ -41,7 +41,7 @@ from expunge.ledger.note import NoteAlgorithm, NoteKey
 from expunge.ledger.statement import Statement, Subject
 from expunge.verify import verify_consistency, verify_inclusion, verify_log
 
-from .alter import Path, document, forge, put
+from .alter import DROP, Path, document, forge, put
 from .cases import LOG_KEYS, LOGGER, ORIGIN, SIGNER, STRANGER, TRUSTED, Case, case, ledger
 
 OTHER = "ab" * 32
@@ -154,6 +154,8 @@ BREAKS: list[tuple[str, str, Any, type[VerificationError]]] = [
     ("ward-decrement", "problem.initial_entries", 31, LogProblemChanged),
     ("ward-rebuilt", "problem.sigma", "0x1.8000000000000p+1", LogProblemChanged),
     ("example-restored", "state.after", OTHER, LogRestorationUnknown),
+    ("example-restored", "restored_edit", 1, LogRestorationUnknown),
+    ("example-restored", "entries.after.pruned", 0, LogRestorationUnknown),
     ("ward-rescued-admission", "applied.commitments", [ERASED], LogErasureUndone),
     ("ward-rescued-deletion", "applied.commitments", [ERASED], LogErasureUndone),
     ("example-erased-again", "applied.commitments", [], LogErasureUndone),
@@ -189,6 +191,12 @@ def test_an_erasure_that_a_backup_undid() -> None:
     with pytest.raises(LogErasureUndone, match="2 erasures"):
         replay(ledger().envelopes[:again])
     replay(ledger().envelopes[: again + 1])
+    # The same for a restoration that does not state the edit, as older ones do not.
+    made = case("example-restored")
+    older = instead(made, forge(made, put(document(made), ("restored_edit",), DROP)))
+    with pytest.raises(LogErasureUndone, match="2 erasures"):
+        replay(older[:again])
+    replay(older)
 
 
 def test_a_log_may_begin_with_a_memory_that_is_older_than_it() -> None:

@@ -399,6 +399,25 @@ def test_contradictions(name: str, field: str, value: Any, error: type[Verificat
     assert type(caught.value) is error
 
 
+def test_the_edit_that_a_restoration_went_back_to() -> None:
+    """Older restorations do not state it; nothing else may."""
+    made = case("example-restored")
+    whole = document(made)
+    stated = whole["restored_edit"]
+    assert made.predicate.restored_edit == stated < whole["edit"]
+    older = forge(made, put(whole, ("restored_edit",), DROP))
+    verify_receipt(older, TRUSTED)
+    parsed = parse_predicate(parse_statement(parse_envelope(older).payload))
+    assert parsed.restored_edit is None
+    assert parsed.to_statement().to_bytes() == parse_envelope(older).payload
+    for wrong in (None, True, -1, str(stated), whole["edit"], whole["edit"] + 1):
+        with pytest.raises(ReceiptEditInvalid):
+            verify_receipt(forge(made, put(whole, ("restored_edit",), wrong)), TRUSTED)
+    other = case("ward-decrement")
+    with pytest.raises(ReceiptFieldUnknown):
+        verify_receipt(forge(other, put(document(other), ("restored_edit",), 0)), TRUSTED)
+
+
 def test_subjects_that_are_not_the_states() -> None:
     made = case("ward-decrement")
     for subjects in (made.statement.subjects[:1], made.statement.subjects[::-1]):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Final, Literal, cast, get_args
@@ -298,6 +298,8 @@ class Predicate:
     pruning: Pruning | None = None
     refusal: Refusal | None = None
     reference: ReferenceStated | None = None
+    # The edit that a restoration went back to; older restorations do not state it.
+    restored_edit: int | None = None
 
     @property
     def covers(self) -> Coverage:
@@ -313,6 +315,8 @@ class Predicate:
     def to_json(self) -> dict[str, Json]:
         """Return the JSON value, floats as hexadecimal strings."""
         flat = {name: _json(getattr(self, name)) for name in _FLAT}
+        if self.restored_edit is not None:
+            flat["restored_edit"] = self.restored_edit
         return flat | {
             "state": {"before": self.state_before, "after": self.state_after},
             "entries": {"before": _json(self.before), "after": _json(self.after)},
@@ -353,7 +357,7 @@ def parse_predicate(statement: Statement) -> Predicate:
     """Read the receipt in a statement, strictly, and check that it does not contradict itself."""
     if statement.predicate_type != PREDICATE_TYPE:
         raise StatementPredicateTypeMismatch(f"{statement.predicate_type[:80]!r} is not {PREDICATE_TYPE}")
-    document = as_object(statement.predicate, "the receipt", _FIELDS, ReceiptError)
+    document = as_object(statement.predicate, "the receipt", _fields(statement.predicate), ReceiptError)
     outcome = cast(Outcome, as_one_of(document["outcome"], "outcome", _RULES, ReceiptOutcomeInvalid))
     state = as_object(document["state"], "state", {"before", "after"}, ReceiptStateInvalid)
     entries = as_object(document["entries"], "entries", {"before", "after"}, ReceiptEntriesInvalid)
@@ -380,6 +384,7 @@ def parse_predicate(statement: Statement) -> Predicate:
         pruning=None if document["pruning"] is None else _pruning(document["pruning"]),
         refusal=None if document["refusal"] is None else _refusal(document["refusal"]),
         reference=None if document["reference"] is None else _reference(document["reference"]),
+        restored_edit=_restored_edit(document),
     )
     tolerances = as_object(document["tolerances"], "tolerances", _TOLERANCES.keys(), ReceiptTolerancesInvalid)
     if tolerances != _TOLERANCES:
@@ -456,6 +461,21 @@ def _check_attempts(receipt: Predicate) -> None:
             agree = not attempts
     if not agree:
         raise ReceiptAttemptsMismatch(f"the outcome {outcome} does not follow from {len(attempts)} attempts")
+
+
+def _fields(predicate: Mapping[str, Json]) -> frozenset[str]:
+    """The fields of every receipt, and what a restoration may have besides."""
+    restores = predicate.get("action") == "restoration" and "restored_edit" in predicate
+    return _FIELDS | {"restored_edit"} if restores else _FIELDS
+
+
+def _restored_edit(document: Mapping[str, Json]) -> int | None:
+    if "restored_edit" not in document:
+        return None
+    edit = as_integer(document["restored_edit"], "restored edit", ReceiptEditInvalid)
+    if edit >= cast(int, document["edit"]):
+        raise ReceiptEditInvalid(f"restored to edit {edit}, which is not before edit {document['edit']}")
+    return edit
 
 
 def _sizes(value: Json, what: str) -> Sizes:

@@ -332,6 +332,7 @@ class _Restoration:
             raise VerificationError(f"the ledger knows no memory {row.name!r}")
         statements: list[tuple[Statement, str, int]] = []
         if told.state_after != memory.digest or told.edit != memory._view.edit:
+            backed_up = memory._view.edit
             memory._view = replace(memory._view, edit=told.edit + 1)
             statement = attest_restoration(
                 memory._view,
@@ -339,6 +340,7 @@ class _Restoration:
                 entries_before=told.after,
                 memory=row.uuid,
                 edit=told.edit + 1,
+                restored_edit=backed_up,
                 clock=self._identity.clock,
                 initial_size=memory.initial_size,
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from expunge.errors import VerificationError
 from expunge.ledger.checkpoint import Checkpoint, parse_checkpoint, verify_checkpoint, verify_cosignatures
@@ -32,10 +33,13 @@ from expunge.ledger.log_proof import (
     verify_inclusion_proof,
 )
 from expunge.ledger.note import NoteKey, parse_note
-from expunge.ledger.predicate import Predicate, parse_predicate
+from expunge.ledger.predicate import Outcome, Predicate, Sizes, parse_predicate
 from expunge.ledger.signing import VerifyingKey
 
 __all__ = ["verify_consistency", "verify_inclusion", "verify_log"]
+
+# Outcomes that leave everything as it is; they may repeat the last edit's number.
+_STANDING: Final[tuple[Outcome, ...]] = ("refused", "noop", "expired")
 
 
 def verify_inclusion(
@@ -112,14 +116,25 @@ def verify_log(
             raise LogErasureUndone(f"{len(history.pending)} erasures in memory {memory} were not applied again")
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What a receipt admitted and erased, and the steps that it may go on from: several after an older restoration."""
+
+    follows: tuple[int, ...]
+    admitted: tuple[str, ...]
+    erased: tuple[str, ...]
+
+
 @dataclass
 class _History:
     """What the receipts of one memory have told so far."""
 
     last: Predicate | None = None
-    states: dict[str, int] = field(default_factory=dict)
-    admitted: dict[str, int] = field(default_factory=dict)
-    erased: dict[str, int] = field(default_factory=dict)
+    steps: list[_Step] = field(default_factory=list)
+    edits: dict[int, int] = field(default_factory=dict)  # the step that each edit was
+    states: dict[tuple[str, Sizes], list[int]] = field(default_factory=dict)  # the steps that led to each state
+    admitted: set[str] = field(default_factory=set)
+    erased: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)  # erased, and back since a restoration
 
     def follow(self, index: int, receipt: Predicate) -> None:
@@ -127,30 +142,62 @@ class _History:
         where = f"leaf {index}, memory {receipt.memory}"
         if self.last is not None:
             _check_succession(where, self.last, receipt)
+        follows: tuple[int, ...] = (len(self.steps) - 1,) if self.steps else ()
         if receipt.action == "restoration":
-            self._restore(where, receipt)
-        self._account(where, index, receipt)
-        self.states.setdefault(receipt.state_after, index)
+            follows = self._restored(where, receipt)
+            self.pending = self._back(follows)
+        self._account(where, receipt)
+        self._take(receipt, follows)
         self.last = receipt
 
-    def _restore(self, where: str, receipt: Predicate) -> None:
-        reached = self.states.get(receipt.state_after)
-        if reached is None:
+    def _restored(self, where: str, receipt: Predicate) -> tuple[int, ...]:
+        """The step that a restoration names; all that led to its state where it names none."""
+        found = tuple(self.states.get((receipt.state_after, receipt.after), ()))
+        if receipt.restored_edit is not None:
+            found = tuple(step for step in found if step == self.edits.get(receipt.restored_edit))
+        if not found:
             raise LogRestorationUnknown(f"{where}: restored to a state that was never there")
-        # What was admitted after the restored state was never in it.
-        gone = {digest for digest, at in self.erased.items() if at > reached}
-        self.pending |= {digest for digest in gone if self.admitted.get(digest, reached) <= reached}
+        return found
 
-    def _account(self, where: str, index: int, receipt: Predicate) -> None:
+    def _back(self, restored: tuple[int, ...]) -> set[str]:
+        """What was erased since, or elsewhere, and may have been there after one of these steps.
+
+        A digest does not cover pruned entries, so each one is looked for on the way back from there.
+        """
+        back: set[str] = set()
+        wanted = {step: set(self.erased) for step in restored}
+        for number in range(max(restored), -1, -1):
+            sought = wanted.pop(number, None)
+            if sought is None:
+                continue
+            step = self.steps[number]
+            back |= sought.intersection(step.admitted)
+            sought.difference_update(step.admitted, step.erased)
+            for earlier in step.follows:
+                shared = earlier in wanted or len(step.follows) > 1
+                wanted[earlier] = wanted.get(earlier, set()) | sought if shared else sought
+            if not step.follows:
+                # Older than what the log tells of, unless it was admitted on another way.
+                back |= sought - self.admitted
+        return back
+
+    def _account(self, where: str, receipt: Predicate) -> None:
         named = {*receipt.applied.commitments, *receipt.expired.commitments}
         named |= {*receipt.renewed.commitments, *receipt.reactivated.commitments}
-        if undone := sorted(named & self.erased.keys() - self.pending):
+        if undone := sorted((named & self.erased) - self.pending):
             raise LogErasureUndone(f"{where}: {undone[0]} was erased before")
-        if receipt.action == "admission":
-            self.admitted |= dict.fromkeys(receipt.applied.commitments, index)
-        if receipt.action == "deletion":
-            self.erased |= dict.fromkeys(receipt.applied.commitments, index)
-            self.pending -= set(receipt.applied.commitments)
+
+    def _take(self, receipt: Predicate, follows: tuple[int, ...]) -> None:
+        named = receipt.applied.commitments
+        admitted = named if receipt.action in ("creation", "admission") else ()
+        erased = named if receipt.action == "deletion" else ()
+        self.admitted.update(admitted)
+        self.erased.update(erased)
+        self.pending.difference_update(erased)
+        if not self.steps or receipt.outcome not in _STANDING:
+            self.states.setdefault((receipt.state_after, receipt.after), []).append(len(self.steps))
+            self.steps.append(_Step(follows, admitted, erased))
+        self.edits[receipt.edit] = len(self.steps) - 1
 
 
 class _Root:
@@ -183,8 +230,7 @@ def _check_succession(where: str, last: Predicate, receipt: Predicate) -> None:
         raise LogStateBroken(f"{where}: starts from state {receipt.state_before}, not {last.state_after}")
     if receipt.before != last.after:
         raise LogEntriesBroken(f"{where}: starts from {receipt.before}, not {last.after}")
-    stands_still = receipt.outcome in ("refused", "noop", "expired")
-    if receipt.edit < last.edit or (receipt.edit == last.edit and not stands_still):
+    if receipt.edit < last.edit or (receipt.edit == last.edit and receipt.outcome not in _STANDING):
         raise LogEditOrder(f"{where}: edit {receipt.edit} after edit {last.edit}")
     now, then = receipt.problem, last.problem
     renewed = receipt.action in ("rebuild", "restoration")

@@ -72,7 +72,7 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 export function parseReceipt(statement) {
   if (statement.type !== RECEIPT_TYPE)
     fail("StatementPredicateTypeMismatch", `${show(statement.type)} is not ${RECEIPT_TYPE}`);
-  const found = object(statement.predicate, "the receipt", FIELDS, "ReceiptError");
+  const found = object(statement.predicate, "the receipt", fieldsOf(statement.predicate), "ReceiptError");
   oneOf(found.outcome, "outcome", Object.keys(RULES), "ReceiptOutcomeInvalid");
   const state = object(found.state, "state", ["before", "after"], "ReceiptStateInvalid");
   const entries = object(found.entries, "entries", ["before", "after"], "ReceiptEntriesInvalid");
@@ -103,6 +103,7 @@ export function parseReceipt(statement) {
     pruning: found.pruning === null ? null : pruning(found.pruning),
     refusal: found.refusal === null ? null : refusal(found.refusal),
     reference: found.reference === null ? null : reference(found.reference),
+    restoredEdit: restoredEdit(found),
     covers: found.covers,
     doesNotCover: found.does_not_cover,
   };
@@ -125,6 +126,19 @@ export function parseReceipt(statement) {
   checkAttempts(receipt);
   checkSubjects(receipt, statement.subjects);
   return receipt;
+}
+
+// A restoration may state the edit that it went back to; older ones do not.
+function fieldsOf(predicate) {
+  const restores = predicate?.action === "restoration" && Object.hasOwn(predicate, "restored_edit");
+  return restores ? [...FIELDS, "restored_edit"] : FIELDS;
+}
+
+function restoredEdit(found) {
+  if (!Object.hasOwn(found, "restored_edit")) return null;
+  const edit = integer(found.restored_edit, "restored edit", "ReceiptEditInvalid");
+  if (edit >= found.edit) fail("ReceiptEditInvalid", `restored to edit ${edit}, which is not before edit ${found.edit}`);
+  return edit;
 }
 
 function checkStates(receipt) {
