@@ -200,7 +200,7 @@ def erase_subject(
             if any(preview.outcome == "refused" for preview in previews.values()):
                 raise typer.Exit(3)
             return
-        session.confirm(f"Erase everything of {subject!r} from {session.url}? It cannot be brought back.", yes=yes)
+        session.confirm(f"Erase everything of {subject!r} from {session.place}? It cannot be brought back.", yes=yes)
         priors = {}
         if evidence is not None:
             evidence.mkdir(parents=True, exist_ok=True)
