@@ -14,6 +14,7 @@ import pytest
 
 from agreement import assert_sound, raised_by, snapshot
 from expunge import DeletionRefused, InputError, Memory
+from expunge.entries import decode_payload, encode_payload
 
 N, D, DV = 12, 3, 2
 KEYS = np.random.default_rng(0).standard_normal((N, D))
@@ -125,9 +126,9 @@ def endless() -> list[Any]:
     return circle
 
 
-def deep() -> Any:
+def deep(levels: int = 100_000) -> Any:
     nested: Any = 0
-    for _ in range(100_000):
+    for _ in range(levels):
         nested = [nested]
     return nested
 
@@ -221,12 +222,19 @@ def test_fit(act: Callable[[Memory], Any], match: str) -> None:
         case("payload-inf", admitting(payload={"x": float("inf")}), "bytes or JSON"),
         case("payload-surrogate", admitting(payload="\ud800"), "bytes or JSON"),
         case("payload-keys", admitting(payload={(1, 2): 3}), "bytes or JSON"),
-        case("payload-endless", admitting(payload=endless()), "bytes or JSON"),
-        case("payload-deep", admitting(payload=deep()), "bytes or JSON"),
+        case("payload-endless", admitting(payload=endless()), "64 levels"),
+        case("payload-deep", admitting(payload=deep()), "64 levels"),
+        case("payload-65", admitting(payload=deep(65)), "64 levels"),
+        case("payload-object-65", admitting(payload={"a": (deep(63),)}), "64 levels"),
     ],
 )
 def test_admit(act: Callable[[Memory], Any], match: str) -> None:
     refuse(act, match)
+
+
+@pytest.mark.parametrize("payload", [deep(64), {"a": deep(63)}])
+def test_a_payload_as_deep_as_it_may_be(payload: Any) -> None:
+    assert decode_payload(encode_payload(payload)) == payload
 
 
 @pytest.mark.parametrize(

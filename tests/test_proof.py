@@ -18,12 +18,13 @@ from flint import arb, ctx
 
 import expunge.proof as prover
 import expunge.verify.errors as named
+import expunge.verify.proof as verifier
 from expunge import Memory
 from expunge.bounds import Sites
 from expunge.errors import InputError, MissingExtra, StoreError
 from expunge.proof import Finding, Proof, Witness, prove_partition
 from expunge.types import Matrix, Vector
-from expunge.verify.proof import verify_proof
+from expunge.verify.proof import GUARD, MOST_BITS, verify_proof
 from highprecision import Truth, solve_exactly
 from problems import PROBLEMS
 
@@ -355,6 +356,8 @@ TAMPERED: list[tuple[str, Callable[[dict[str, Any]], object], type[named.ProofEr
     ("witness list", witness(numerators="80"), named.ProofFieldInvalid),
     ("scale", witness(scale=81), named.ProofWitnessMass),
     ("scale range", witness(scale=1 << 20), named.ProofFieldInvalid),
+    ("scale beyond", witness(scale=MOST_BITS + 1), named.ProofFieldInvalid),
+    ("bits beyond", change(bits=MOST_BITS + 1), named.ProofFieldInvalid),
     ("numerators short", witness(numerators=[HALF]), named.ProofWitnessLength),
     ("numerators mass", witness(numerators=[HALF, HALF[:-1] + "1"]), named.ProofWitnessMass),
     ("numerators huge", witness(numerators=[HALF, "f" * 99]), named.ProofFieldInvalid),
@@ -450,6 +453,59 @@ def test_a_margin_beyond_the_witness_is_not_accepted() -> None:
         verify_proof(crude, problem.keys, cap=problem.cap, sigma=problem.sigma)
 
 
+def shifted(proof: Proof, scale: int, by: int) -> Proof:
+    """The same witness over 2^scale, with 2^by moved from one coefficient to another."""
+    assert proof.witness is not None
+    numerators = [x << (scale - proof.witness.scale) for x in proof.witness.numerators]
+    numerators[0] += 1 << (scale + by)
+    numerators[1] -= 1 << (scale + by)
+    return dataclasses.replace(proof, witness=Witness(scale, tuple(numerators)))
+
+
+@pytest.mark.parametrize("by", [-9, -30, -45])
+def test_a_false_witness_of_many_bits_is_refused_at_few(monkeypatch: pytest.MonkeyPatch, by: int) -> None:
+    problem = PROBLEMS["polygon-12-wide"]
+    truth = truth_of(problem.name, problem.cap)
+    proof = prove_partition(problem.keys, truth.coefficients, cap=problem.cap, sigma=problem.sigma)
+    used = precisions(monkeypatch)
+    with pytest.raises(named.ProofCoefficientUnproved):
+        verify_proof(shifted(proof, MOST_BITS, by), problem.keys, cap=problem.cap, sigma=problem.sigma)
+    assert max(used) == 53 + GUARD
+
+
+def test_a_false_empty_margin_of_many_bits_is_refused_at_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = np.vstack([SQUARE, INNER])
+    false = forged(keys, np.array([0.25, 0.25, 0.25, 0.0, 0.25, 0.0]), 0.25, 4.0)
+    used = precisions(monkeypatch)
+    with pytest.raises(named.ProofSlackUnproved):
+        verify_proof(dataclasses.replace(false, bits=MOST_BITS), keys, cap=0.25, sigma=4.0)
+    assert max(used) == 53 + GUARD
+
+
+@pytest.mark.parametrize("bits", [53, 106, 2048, MOST_BITS])
+def test_what_is_proved_at_any_precision_verifies(bits: int) -> None:
+    paper = prove_partition(PAPER, [0.5, 0.5, 0.0], cap=1.0, sigma=5.0, first_bits=bits, most_bits=MOST_BITS)
+    assert paper.witness is not None
+    assert paper.witness.scale == max(80, bits)
+    verify_proof(paper.to_bytes(), PAPER, cap=1.0, sigma=5.0)
+    keys, coefficients = np.vstack([SQUARE, INNER]), [0.25] * 4 + [0.0] * 2
+    full = prove_partition(keys, coefficients, cap=0.25, sigma=4.0, first_bits=bits, most_bits=MOST_BITS)
+    verify_proof(full.to_bytes(), keys, cap=0.25, sigma=4.0)
+
+
+def precisions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The precision of every start of ball arithmetic from here on."""
+    used: list[int] = []
+
+    class Noted(verifier._Balls):
+        def __init__(self, *given: Any) -> None:
+            used.append(ctx.prec)
+            super().__init__(*given)
+
+    monkeypatch.setattr(verifier, "_Balls", Noted)
+    return used
+
+
 @pytest.mark.parametrize(
     ("keys", "coefficients", "options"),
     [
@@ -460,6 +516,7 @@ def test_a_margin_beyond_the_witness_is_not_accepted() -> None:
         (PAPER, [0.5, 0.5, 0.0], {"sigma": -1.0}),
         (PAPER, [0.5, 0.5, 0.0], {"first_bits": 24}),
         (PAPER, [0.5, 0.5, 0.0], {"first_bits": 106, "most_bits": 53}),
+        (PAPER, [0.5, 0.5, 0.0], {"most_bits": MOST_BITS + 1}),
     ],
 )
 def test_bad_arguments_are_refused(keys: Matrix, coefficients: list[float], options: dict[str, Any]) -> None:

@@ -31,19 +31,31 @@ __all__ = [
 ]
 
 _BYTES, _JSON = b"b", b"j"
+# Lists and objects within each other in a payload: whoever walks through one need not fear its depth.
+DEEPEST = 64
 
 
 def encode_payload(payload: Any) -> bytes | None:
-    """Bytes as they are, anything else as JSON; one leading byte tells which."""
+    """Bytes as they are, anything else as JSON at most 64 levels deep; one leading byte tells which."""
     if payload is None:
         return None
     if isinstance(payload, bytes | bytearray | memoryview):
         return _BYTES + bytes(payload)
+    if _deeper(payload, DEEPEST):
+        raise InputError(f"a payload must not be nested more than {DEEPEST} levels deep")
     try:
         text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return _JSON + text.encode("utf-8")
     except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as problem:
         raise InputError(f"a payload must be bytes or JSON ({problem})") from None
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    """Whether lists and objects are nested deeper than this."""
+    if not isinstance(value, dict | list | tuple):
+        return False
+    inside = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_deeper(item, levels - 1) for item in inside)
 
 
 def decode_payload(encoded: bytes | None) -> Any:

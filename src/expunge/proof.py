@@ -43,7 +43,7 @@ from expunge.enclosure import SLIGHT, UNIT, gamma, kernel_enclosure, similarity_
 from expunge.errors import InputError, MissingExtra
 from expunge.tolerances import FEASIBILITY_SLIP
 from expunge.types import IndexArray, Matrix, Vector
-from expunge.verify.proof import FORMAT, Finding, Outcome, Proof, Quantity, Witness
+from expunge.verify.proof import FORMAT, MOST_BITS, Finding, Outcome, Proof, Quantity, Witness
 
 __all__ = ["Finding", "Proof", "Witness", "prove_partition"]
 
@@ -82,8 +82,10 @@ def prove_partition(
     started = time.perf_counter()
     _flint()
     points, alpha, cap, sigma = as_state(keys, coefficients, cap, sigma)
-    if not FLOATING <= first_bits <= most_bits:
-        raise InputError(f"precisions must satisfy 53 <= first_bits <= most_bits, not {first_bits} and {most_bits}")
+    if not FLOATING <= first_bits <= most_bits <= MOST_BITS:
+        raise InputError(
+            f"precisions must satisfy 53 <= first_bits <= most_bits <= {MOST_BITS}, not {first_bits} and {most_bits}"
+        )
     sites = Sites.of(points)
     letters = np.full(sites.counts.size, "m")
     letters[sites.every(alpha <= 0.0)] = "r"
@@ -323,7 +325,7 @@ class _WithMargin(_Attempt):
         largest = max(range(len(numerators)), key=numerators.__getitem__)
         numerators[largest] += missing
         self.witness = Witness(scale, tuple(numerators)) if min(numerators) >= 0 else None
-        return abs(missing) / 2.0**scale
+        return float(Fraction(abs(missing), 1 << scale))
 
     def _test_witness(self, residual: float, eigenvalue: float) -> None:
         """Whether a verifier that knows only α̃ and λ_min can follow: see `expunge.verify.proof`, points 1 and 3."""

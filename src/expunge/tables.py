@@ -443,7 +443,7 @@ def _payloads(frame: _Frame, columns: list[str], *, single: bool) -> tuple[Any, 
         cell = frame.columns[column][row]
         cell = None if cell is _ABSENT else cell
         try:
-            encode_payload(cell)
+            encode_payload(cell if single else {column: cell})
         except InputError as problem:
             raise InputError(f"{frame.at(row, column)}: {problem}") from None
         return cell

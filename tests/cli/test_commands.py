@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import polars
 import pytest
 
 from cli.ward import answer, answers, call, hours
+from expunge.errors import StoreError
 from expunge.store import Preview
 from expunge.store import open as open_store
 
@@ -204,6 +206,79 @@ def test_erase_a_subject_everywhere(ward: Path) -> None:
     assert call("erase-subject", "p-2", code=2).stderr.startswith("error: InputError")
     for name in ("ward", "other"):
         assert "p-2" not in call("search", name, "--at", "0,0", "-n", 50).stdout
+
+
+NAMES = ("../../escaped", "a/b", "..", ".hidden", "Ward", "ä" * 60, "a%2Fb")
+
+
+def test_bundles_stay_in_their_folder_whatever_a_memory_is_called(ward: Path) -> None:
+    for name in NAMES:
+        call("create", name, "hours.csv", "--sigma", 2, "--nu", 0.3, "--subject-column", "patient")
+    before = {path for path in ward.parent.rglob("*") if not path.is_relative_to(ward / "deep")}
+    done = answer("erase-subject", "p-2", "--yes", "--evidence", "deep/bundles")
+    written = sorted((ward / "deep" / "bundles").iterdir())
+    assert [part["name"] for part in done["memories"]] == sorted([*NAMES, "ward", "other"])
+    assert sorted(Path(part["evidence"]).resolve() for part in done["memories"]) == written
+    assert {path for path in ward.parent.rglob("*") if not path.is_relative_to(ward / "deep")} == before
+    assert {"%2E.%2F..%2Fescaped.zip", "%2E..zip", "a%2Fb.zip", "a%252Fb.zip"} <= {path.name for path in written}
+    assert len({path.name.casefold() for path in written}) == len(written) == 9
+    for path in written:
+        call("verify", "evidence", path, "--trust", "log.vkey")
+
+
+def test_evidence_that_could_not_be_written_is_refused_before_the_edit(ward: Path) -> None:
+    Path("file").write_text("")
+    Path("elsewhere").mkdir()
+    Path("links").mkdir()
+    Path("links/ward.zip").symlink_to(ward / "elsewhere" / "ward.zip")
+    before = answer("show", "ward")["digest"], answer("show")["leaves"]
+    for words, code, said in (
+        (("erase-subject", "p-2", "--evidence", "file"), 4, "cannot make the folder"),
+        (("erase-subject", "p-2", "--evidence", "file/below"), 4, "cannot make the folder"),
+        (("erase-subject", "p-2", "--evidence", "links"), 2, "leads out of"),
+        (("delete", "ward", "--subject", "p-2", "--evidence", "none/e.zip"), 4, "cannot write beside"),
+        (("delete", "ward", "--subject", "p-2", "--evidence", "links/ward.zip"), 2, "exists"),
+        (("admit", "ward", "--at", "0,0", "--value", 1, "--evidence", "none/e.zip"), 4, "cannot write beside"),
+    ):
+        assert said in call(*words, code=code).stderr
+        assert (answer("show", "ward")["digest"], answer("show")["leaves"]) == before
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_failed_write_of_evidence_loses_neither_receipt_nor_salt(
+    ward: Path, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]
+) -> None:
+    from expunge import evidence
+
+    real, broken = evidence._write, {"other.zip", "one.zip"}
+
+    def full(path: Path, data: bytes) -> None:
+        if path.name in broken:
+            raise StoreError(f"cannot write {path}: no space left on device")
+        real(path, data)
+
+    monkeypatch.setattr(evidence, "_write", full)
+    words = ("erase-subject", "p-2", "--yes", "--evidence", "bundles", "--idempotency-key", "t")
+    done = call(*words, *form, code=4)
+    assert "applied; evidence not written: bundles/other.zip" in done.stderr
+    assert [path.name for path in Path("bundles").iterdir()] == ["ward.zip"]
+    if form:
+        content = json.loads(done.stdout)
+        index, salt = content["index"], content["salt"]
+    else:
+        ((index, salt),) = re.findall(r"summary +leaf (\d+) .*salt +([0-9a-f]{64})\b", done.stdout, re.DOTALL)
+    call("log", index, "--out", "summary.json")
+    call("verify", "receipt", "summary.json", "--trust", "log.vkey", "--subject", "p-2", "--salt", salt)
+
+    # The same request again is answered, and its bundle lacks only what was there before.
+    broken.remove("other.zip")
+    Path("bundles/ward.zip").unlink()
+    call(*words, *form)
+    call("verify", "evidence", "bundles/other.zip", "--trust", "log.vkey", "--no-prior")
+
+    gone = call("delete", "ward", "h000", "--yes", "--evidence", "one.zip", *form, code=4)
+    assert "applied; evidence not written: one.zip" in gone.stderr
+    assert (json.loads(gone.stdout)["applied"] == ["h000"]) if form else ("receipt" in gone.stdout)
 
 
 def test_questions(ward: Path) -> None:

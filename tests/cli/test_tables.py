@@ -151,6 +151,8 @@ BAD: list[tuple[str, str | bytes, dict[str, str], str]] = [
     ("a.jsonl", '{"key": 1' + "0" * 400 + ', "value": 1}', {}, "column 'key': .* is not a finite number"),
     ("a.jsonl", '{"key": 1, "value": 1, "id": [1]}', {}, r"column 'id': \[1\] cannot name anything"),
     ("a.jsonl", '{"key": 1, "value": 1, "id": true}', {}, "column 'id': True cannot name anything"),
+    ("a.jsonl", '{"key": 1, "value": 1, "payload": ' + "[" * 65 + "]" * 65 + "}", {}, "column 'payload'.*64 levels"),
+    ("a.jsonl", '{"key": 1, "value": 1, "p": 1, "q": ' + "[" * 64 + "]" * 64 + "}", {"payload": "p,q"}, "64 levels"),
     ("a.jsonl", '{"key": 1, "value": 1, "payload": NaN}', {}, r"row 1 \(line 1\), column 'payload': a payload must be"),
     ("a.npy", b"not an array", {}, "not a usable NPY file"),
     ("a.npz", b"not an archive", {}, "not a usable NPZ file"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any
 
@@ -158,6 +159,28 @@ def test_a_preview_of_a_refusal_is_an_answer(service: Service) -> None:
     preview = service.ask("POST", f"{ICU}/delete?dry_run=true", {"id": "e1"}, status=200)
     assert preview["outcome"] == "refused"
     assert "case 12" in preview["reason"]
+
+
+@pytest.mark.parametrize("levels", [65, 480, 900])
+def test_a_payload_that_is_nested_too_deep_is_refused(service: Service, levels: int) -> None:
+    before, payload = service.store["icu"].digest, f"{'[' * levels}{']' * levels}"
+    for path, body in (("admit", "{entry}"), ("admit/batch", '{{"entries": [{entry}]}}')):
+        entry = json.dumps(new(1)).replace('"arrival 1"', payload)
+        headers = service.headers("write", "read") | {"Content-Type": "application/json"}
+        response = service.client.post(f"{ICU}/{path}", content=body.format(entry=entry), headers=headers)
+        problem = response.json() if path == "admit" else response.json()["items"][0]["problem"]
+        assert (problem["status"], "64 levels" in problem["detail"]) == (422, True)
+    assert service.store["icu"].digest == before
+    service.ask("GET", f"{ICU}/entries?content=true", scopes=("read",), status=200)
+
+
+def test_a_payload_as_deep_as_it_may_be_is_listed(service: Service) -> None:
+    payload: Any = "deep"
+    for _ in range(64):
+        payload = [payload]
+    service.ask("POST", f"{ICU}/admit", new(1) | {"payload": payload}, scopes=("write",), status=201)
+    listed = service.ask("GET", f"{ICU}/entries?content=true", scopes=("read",), status=200)
+    assert payload in [item["payload"] for item in listed["items"]]
 
 
 def test_a_batch_reports_each_entry(service: Service) -> None:

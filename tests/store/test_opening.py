@@ -14,17 +14,19 @@ import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import text, update
+from sqlalchemy import make_url, text, update
 
 import expunge
 import expunge.store
 from expunge import InputError, MissingExtra, StoreError, VerificationError
+from expunge.cli.session import Session
 from expunge.ledger.errors import SigningKeyExposed, SigningKeyMissing
 from expunge.ledger.signing import SigningKey, load_signing_key, save_signing_key
 from expunge.store import Store
 from expunge.store import schema as tables
 from expunge.store.image import load_image
 from expunge.store.seal import subject_tag
+from expunge.store.opening import displayed
 
 from .conftest import Place
 from .server import Server
@@ -110,6 +112,37 @@ def test_postgresql_needs_a_key(server: Server) -> None:
 def test_what_is_no_url_of_a_store_is_bad_input(url: Any) -> None:
     with pytest.raises(InputError):
         expunge.open(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann:hunter2@host:port/ward",
+        "postgresql:/ann:hunter2@host/ward",
+        " postgresql://ann:hunter2@host/ward",
+        "postgresql://ann:hunter2@[::1/ward",
+        "postgresql://ann:x@hunter2@host/ward",
+        "ann:hunter2@host/ward",
+        "host=localhost password=hunter2",
+        b"postgresql://ann:hunter2@host/ward",
+    ],
+)
+def test_a_url_that_is_none_keeps_its_password_to_itself(url: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        expunge.open(url)
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_a_url_is_shown_without_its_password() -> None:
+    for url in (
+        "postgresql://ann:hunter2@host/ward",
+        "postgresql://ann@host/ward?password=hunter2&sslpassword=hunter2",
+    ):
+        for shown in (displayed(make_url(url)), Session(url).place):
+            assert shown.startswith("postgresql://ann")
+            assert "hunter2" not in shown
+    assert Session("sqlite:///a:b@c.db").place == "sqlite:///a:b@c.db"
 
 
 @pytest.mark.parametrize("timeout", [0, -1, "3", None, True, float("nan"), 1e9])

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
 
+from expunge.cli.command import report
+from expunge.cli.failure import one_line
 from expunge.cli.session import Session
-from expunge.errors import InputError, StoreError
+from expunge.errors import ExpungeError, InputError, StoreError
 
 if TYPE_CHECKING:
     from expunge.evidence import Prior
@@ -19,11 +28,16 @@ __all__ = [
     "ExpectedOption",
     "IdempotencyOption",
     "YesOption",
+    "bundle_paths",
     "finish",
     "preview_content",
+    "preview_rows",
     "prior_of",
     "save_evidence",
+    "write_bundles",
 ]
+
+LONGEST_STEM = 160
 
 EvidenceOption = Annotated[
     Path | None,
@@ -56,9 +70,38 @@ def prior_of(memory: StoredMemory, evidence: Path | None) -> Prior | None:
         return None
     from expunge.evidence import Prior
 
-    if evidence.exists():
+    if os.path.lexists(evidence):
         raise InputError(f"{evidence} exists; choose another name for the evidence")
+    try:
+        # As the bundle will be written: a folder that is missing, full or closed shows before the edit, not after it.
+        with tempfile.NamedTemporaryFile(prefix=f"{evidence.name}.", dir=evidence.parent):
+            pass
+    except OSError as problem:
+        raise StoreError(f"cannot write beside {evidence}: {problem.strerror}; nothing was changed") from None
     return Prior.of(memory.view)
+
+
+def bundle_paths(folder: Path, names: Iterable[str]) -> dict[str, Path]:
+    """Where the bundle of each memory goes: in the folder itself, whatever the memory is called."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        inside = folder.resolve(strict=True)
+    except OSError as problem:
+        raise StoreError(f"cannot make the folder {folder}: {problem.strerror}; nothing was changed") from None
+    paths: dict[str, Path] = {}
+    taken: set[str] = set()
+    for name in names:
+        stem = quote(name, safe="")
+        if stem.startswith("."):
+            stem = f"%2E{stem[1:]}"
+        # Some file systems take no long names, and some no two that differ in case alone.
+        if len(stem) > LONGEST_STEM or stem.casefold() in taken:
+            stem = f"{stem[:LONGEST_STEM]}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+        taken.add(stem.casefold())
+        paths[name] = folder / f"{stem}.zip"
+        if paths[name].resolve().parent != inside:
+            raise InputError(f"{paths[name]} leads out of {folder}; nothing was changed")
+    return paths
 
 
 def save_evidence(
@@ -72,6 +115,10 @@ def save_evidence(
     stated = parse_predicate(leaf.statement)
     if stated.state_after != view.digest:
         raise StoreError(f"{memory.name!r} has been edited since leaf {index}; evidence shows the state after an edit")
+    commitments = view.entries.commitments[view.slots]
+    if prior is not None and prior.commitments.tobytes() == commitments.tobytes():
+        # A repeated request was answered, not applied again: what was there before it is not known any more.
+        prior = None
     write_evidence(
         path,
         None if stated.state_before in (None, stated.state_after) else prior,
@@ -80,6 +127,20 @@ def save_evidence(
         proof=memory.prove() if prove else None,
         inclusion=store.inclusion(index),
     )
+
+
+def write_bundles(writes: Iterable[tuple[Path | None, Callable[[], None]]]) -> None:
+    """Write the evidence of what has been applied and printed; where that fails, say so and exit with 4."""
+    failed = []
+    for path, write in writes:
+        try:
+            write()
+        except (ExpungeError, OSError) as problem:
+            failed.append(f"{path} ({one_line(problem)})")
+    if failed:
+        # On standard error alone: the one JSON document is out already.
+        said = StoreError(f"applied; evidence not written: {', '.join(failed)}; try expunge export-evidence")
+        raise typer.Exit(report(said, as_json=False))
 
 
 def finish(
@@ -92,7 +153,7 @@ def finish(
     evidence: Path | None = None,
     prior: Prior | None = None,
 ) -> None:
-    """Print what an edit did, or would do."""
+    """Print what an edit did, or would do; evidence comes last, when no failure can hide the receipt."""
     from expunge.cli.render import fields, receipt_content, receipt_panel
     from expunge.receipt import Receipt
 
@@ -101,13 +162,16 @@ def finish(
         if result.outcome == "refused":
             raise typer.Exit(3)
         return
-    if evidence is not None and store is not None and memory is not None:
-        save_evidence(evidence, store, memory, prior, result.index)
     content = receipt_content(result) | {"name": name, "evidence": evidence}
     extra = [("ledger", f"leaf {result.index} (expunge log {result.index})")]
     if evidence is not None:
         extra.append(("evidence", f"{evidence} (holds the remaining content)"))
-    session.show(content, receipt_panel(result, title=f"receipt {result.index}: {name}", extra=extra))
+    try:
+        session.show(content, receipt_panel(result, title=f"receipt {result.index}: {name}", extra=extra))
+        sys.stdout.flush()
+    finally:
+        if evidence is not None and store is not None and memory is not None:
+            write_bundles([(evidence, partial(save_evidence, evidence, store, memory, prior, result.index))])
 
 
 def preview_content(name: str, preview: Preview) -> dict[str, Any]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,14 +16,19 @@ from expunge.cli.editing import (
     ExpectedOption,
     IdempotencyOption,
     YesOption,
+    bundle_paths,
     finish,
     preview_content,
     preview_rows,
     prior_of,
     save_evidence,
+    write_bundles,
 )
 from expunge.cli.session import Session
-from expunge.errors import InputError
+from expunge.errors import InputError, StoreError
+
+if TYPE_CHECKING:
+    from expunge.store import SubjectErasure
 
 __all__ = ["add"]
 
@@ -184,7 +192,7 @@ def erase_subject(
     Each memory is one transaction with its own receipt, and one summary goes into the ledger. Where the erasure is
     refused (a hold, the cap), that memory keeps all of the subject's entries, and the command exits with 3.
     """
-    from expunge.cli.render import counted, fields, listing, receipt_content
+    from expunge.cli.render import fields
 
     with session.store() as store:
         if dry_run:
@@ -200,18 +208,34 @@ def erase_subject(
             if any(preview.outcome == "refused" for preview in previews.values()):
                 raise typer.Exit(3)
             return
-        session.confirm(f"Erase everything of {subject!r} from {session.url}? It cannot be brought back.", yes=yes)
-        priors = {}
-        if evidence is not None:
-            evidence.mkdir(parents=True, exist_ok=True)
-            for name in store.names():
-                priors[name] = prior_of(store[name], evidence / f"{name}.zip")
+        session.confirm(f"Erase everything of {subject!r} from {session.place}? It cannot be brought back.", yes=yes)
+        paths = {} if evidence is None else bundle_paths(evidence, store.names())
+        priors = {name: prior_of(store[name], path) for name, path in paths.items()}
         done = store.erase_subject(subject, idempotency_key=idempotency_key)
-        bundles = {}
-        for part in done.memories:
-            if evidence is not None and part.receipt is not None and part.applied:
-                path = bundles[part.memory] = evidence / f"{part.memory}.zip"
-                save_evidence(path, store, store[part.memory], priors[part.memory], part.receipt.index)
+        wanted = {
+            part.memory: part.receipt.index
+            for part in done.memories
+            if evidence is not None and part.receipt is not None and part.applied
+        }
+
+        def save(name: str) -> None:
+            if name not in paths:
+                raise StoreError(f"{name!r} was not there when the erasure began")
+            save_evidence(paths[name], store, store[name], priors[name], wanted[name])
+
+        try:
+            _show_erasure(session, subject, done, {name: path for name, path in paths.items() if name in wanted})
+            sys.stdout.flush()
+        finally:
+            write_bundles((paths.get(name, evidence), partial(save, name)) for name in wanted)
+    if not done.complete:
+        raise typer.Exit(4 if any(part.outcome == "failed" for part in done.memories) else 3)
+
+
+def _show_erasure(session: Session, subject: str, done: SubjectErasure, paths: Mapping[str, Path]) -> None:
+    """Print what became of a subject in each memory, the summary's salt, and where evidence goes."""
+    from expunge.cli.render import counted, fields, listing, receipt_content
+
     content = {
         "subject": subject,
         "complete": done.complete,
@@ -223,7 +247,7 @@ def erase_subject(
                 "outcome": part.outcome,
                 "reason": part.reason,
                 "receipt": None if part.receipt is None else receipt_content(part.receipt),
-                "evidence": bundles.get(part.memory),
+                "evidence": paths.get(part.memory),
             }
             for part in done.memories
         ],
@@ -253,8 +277,6 @@ def erase_subject(
             ]
         ),
     )
-    if not done.complete:
-        raise typer.Exit(4 if any(part.outcome == "failed" for part in done.memories) else 3)
 
 
 def hold(

@@ -59,6 +59,17 @@ class Session:
             return None
         return Path(self.url.removeprefix(prefix).partition("?")[0])
 
+    @property
+    def place(self) -> str:
+        """The store's URL as it may be shown: without any password."""
+        if self.file is not None:
+            return self.url
+        from sqlalchemy import make_url
+
+        from expunge.store.opening import displayed
+
+        return displayed(make_url(self.url))
+
     def _key(self) -> SigningKey | Path | None:
         """The signing key, opened with $EXPUNGE_PASSPHRASE where it is encrypted."""
         passphrase = os.environ.get(PASSPHRASE)

@@ -78,11 +78,11 @@ def _store(session: Session, store: Store) -> None:
     columns = ["name", "entries", "pruned", "dimension", "subjects", "deletable"]
     parts = [listing(columns, [[str(row[column]) for column in columns] for row in rows], right=columns[1:])]
     session.show(
-        {"store": session.url, **about, "memories": rows},
+        {"store": session.place, **about, "memories": rows},
         *(parts if rows else []),
         fields(
             [
-                ("store", session.url),
+                ("store", session.place),
                 ("ledger", f"{about['leaves']} leaves of {about['origin']}"),
                 ("verifies under", f"{about['verifier_key']}"),
             ]

@@ -16,7 +16,7 @@ from expunge.store.postgres import Postgres
 from expunge.store.schema import HEAD
 from expunge.store.sqlite import Sqlite
 
-__all__ = ["connect", "enter"]
+__all__ = ["connect", "displayed", "enter"]
 
 
 def connect(url: str, timeout: float) -> tuple[Database, Path | None]:
@@ -27,8 +27,17 @@ def connect(url: str, timeout: float) -> tuple[Database, Path | None]:
         file = Sqlite(parsed, timeout)
         return file, file.path.with_name(file.path.name + ".key")
     if kind in ("postgresql", "postgres"):
+        if "@" in (parsed.host or ""):
+            # Part of the password would be taken for the host, and shown when it is not found.
+            raise InputError("an @ in the user or password of a URL is written %40")
         return Postgres(parsed, timeout), None
     raise InputError(f"{kind!r} is not a store; use sqlite:///file.db or postgresql://host/database")
+
+
+def displayed(url: URL) -> str:
+    """A URL as it may be shown: without any password."""
+    secret = [name for name in url.query if "pass" in name.lower()]
+    return url.difference_update_query(secret).render_as_string(hide_password=True)
 
 
 def enter(database: Database, key: KeySource, beside: Path | None, origin: str | None, clock: Clock) -> Identity:
@@ -54,8 +63,10 @@ def enter(database: Database, key: KeySource, beside: Path | None, origin: str |
 
 def _parsed(url: str) -> URL:
     if not isinstance(url, str):
-        raise InputError(f"a store is opened by its URL, as in sqlite:///ward.db, not {url!r}")
+        raise InputError(f"a store is opened by its URL as text, as in sqlite:///ward.db, not {type(url).__name__}")
     try:
         return make_url(url)
     except (ArgumentError, ValueError):
-        raise InputError(f"{url!r} is not a URL; a store is opened as sqlite:///ward.db or postgresql://...") from None
+        # A password can only stand behind a colon or an equals sign.
+        what = "that" if ":" in url or "=" in url else repr(url)
+        raise InputError(f"{what} is not a URL; a store is opened as sqlite:///ward.db or postgresql://...") from None

@@ -43,6 +43,7 @@ from expunge.store.image import Facts, Image
 from expunge.store.integrity import Verified, verify_store
 from expunge.store.journal import Pen
 from expunge.store.log import Head, Leaf, frontier_of, last_edit, leaf_at, leaves_from, node_reader
+from expunge.store.opening import displayed
 from expunge.store.points import reach
 from expunge.store.preview import Preview
 from expunge.store.receipts import SignedReceipt
@@ -75,7 +76,7 @@ class Store:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Store {self.origin} at {self._database.engine.url.render_as_string(hide_password=True)}>"
+        return f"<Store {self.origin} at {displayed(self._database.engine.url)}>"
 
     def __len__(self) -> int:
         return len(self.names())

@@ -27,7 +27,7 @@ import os
 import re
 import struct
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from pathlib import Path
@@ -66,7 +66,7 @@ __all__ = ["FORMAT", "Finding", "Proof", "Witness", "verify_proof"]
 FORMAT: Final = "expunge/proof/v1"
 MARGIN, BOUND, RESERVE = "m", "b", "r"
 LARGEST_FILE: Final = 1 << 28
-LARGEST_BITS: Final = 1 << 16
+# The most bits that a file may name; no proof is written with more.
 MOST_BITS: Final = 1 << 13
 
 UNIT: Final = 2.0**-53
@@ -76,6 +76,10 @@ FAR: Final = 700.0
 UP: Final = 1.0 + 1e-9
 # Balls get this many bits beyond the witness's, so that it is the witness that limits the residual.
 GUARD: Final = 64
+# With a margin, more bits than this decide nothing: what is compared in fp64 has a radius of 1e-300 at least.
+ENOUGH_BITS: Final = 1280
+# How well a matrix is to be inverted, if more bits are left.
+SHARP: Final = 2.0**-10
 
 Outcome = Literal["proved", "undecidable", "disproved"]
 Quantity = Literal["coefficient", "slack", "mass"]
@@ -258,7 +262,6 @@ class _Check:
         self.proof, self.sigma = proof, sigma
         self.active = np.concatenate([self.margin, self.bound])
         self.weights = [Fraction(0)] * self.margin.size + [self.caps[j] for j in self.bound]
-        self.bits = max(proof.bits, 53) + GUARD
 
     def with_margin(self) -> None:
         """Steps 5 to 8 of docs/formats/proof.md."""
@@ -271,14 +274,17 @@ class _Check:
         mass = sum(self.weights, Fraction(0))
         if mass != 1:
             raise ProofWitnessMass(f"the coefficients miss a mass of 1 by {float(mass - 1)!r}")
-        self.bits = witness.scale + GUARD
-        eigenvalue = self.smallest_eigenvalue()
+        most = min(witness.scale + GUARD, ENOUGH_BITS)
+        eigenvalue = self.smallest_eigenvalue(most)
         everyone = np.arange(self.keys.shape[0])
         slack, radius = self.slacks(everyone)
         open_sites = self.unproved(eigenvalue, slack, radius)
-        if open_sites.size:
+        for bits in _precisions(most):
+            # What fails even where every error helps fails at every precision.
+            if not open_sites.size or self.unproved(eigenvalue, slack, -radius).size:
+                break
             for part in (self.margin, open_sites[~np.isin(open_sites, self.margin)]):
-                slack[part], radius[part] = self.ball_slacks(part)
+                slack[part], radius[part] = self.ball_slacks(part, bits)
             open_sites = self.unproved(eigenvalue, slack, radius)
         if open_sites.size:
             site = int(open_sites[0])
@@ -299,18 +305,21 @@ class _Check:
         # t = 1 − 2·similarity falls where similarity rises: the reserve must have the larger ones.
         inner = self.reserve[low[self.reserve] <= high[self.bound].max()]
         outer = self.bound[high[self.bound] >= low[self.reserve].min()]
-        bits = self.bits
-        while inner.size and outer.size:
-            if self.separated(inner, outer, bits):
+        if not (inner.size and outer.size):
+            return
+        for bits in _precisions(MOST_BITS + GUARD):
+            separated = self.separated(inner, outer, bits)
+            if separated:
                 return
-            bits *= 2
-            if bits > MOST_BITS:
-                row = int(self.rows[inner[0]])
-                raise ProofSlackUnproved(f"no offset shown between the groups: row {row} may be on the wrong side")
+            if separated is False:
+                break
+        row = int(self.rows[inner[0]])
+        raise ProofSlackUnproved(f"no offset shown between the groups: row {row} may be on the wrong side")
 
     def unproved(self, eigenvalue: float, slack: Vector, radius: Vector) -> IndexArray:
-        """Sites of which point 3 of the module's proof does not hold yet."""
-        residual = UP * float(np.linalg.norm(np.abs(slack[self.margin]) + radius[self.margin]))
+        """Sites of which point 3 of the module's proof does not hold yet; with −radius, those that never get there."""
+        reached = np.maximum(np.abs(slack[self.margin]) + radius[self.margin], 0.0)
+        residual = UP * float(np.linalg.norm(reached))
         moved = UP * residual / (2.0 * eigenvalue)
         allowed = UP * math.sqrt(2.0) * residual / math.sqrt(eigenvalue)
         weights = self.weights[: self.margin.size]
@@ -365,11 +374,11 @@ class _Check:
             kappa[~near] = 0.0
             return kappa, 1.01 * kappa * (EXP_ERROR + (a.shape[1] + 8) * UNIT * UP * x) + 1e-300
 
-    def ball_slacks(self, sites: IndexArray) -> tuple[Vector, Vector]:
+    def ball_slacks(self, sites: IndexArray, bits: int) -> tuple[Vector, Vector]:
         """The same differences in ball arithmetic."""
         flint = _flint()
         middle, radius = np.empty(sites.size), np.empty(sites.size)
-        with flint.ctx.workprec(self.bits):
+        with flint.ctx.workprec(bits):
             balls = _Balls(flint, self.keys, self.active, self.weights, self.sigma)
             reference = balls.similarity(int(self.margin[0]))
             for k, site in enumerate(sites.tolist()):
@@ -378,16 +387,18 @@ class _Check:
                 radius[k] = UP * float(slack.rad()) + 2.0 * UNIT * abs(middle[k]) + 1e-300
         return middle, radius
 
-    def separated(self, inner: IndexArray, outer: IndexArray, bits: int) -> bool:
-        """Whether every similarity in `inner` certainly exceeds every one in `outer`."""
+    def separated(self, inner: IndexArray, outer: IndexArray, bits: int) -> bool | None:
+        """Whether every similarity in `inner` exceeds every one in `outer`; None if that is not certain."""
         flint = _flint()
         with flint.ctx.workprec(bits):
             balls = _Balls(flint, self.keys, self.active, self.weights, self.sigma)
             above = [balls.similarity(site) for site in inner.tolist()]
             below = [balls.similarity(site) for site in outer.tolist()]
-            return all(bool(a > b) for a in above for b in below)
+            if any(bool(a <= b) for a in above for b in below):
+                return False
+            return True if all(bool(a > b) for a in above for b in below) else None
 
-    def smallest_eigenvalue(self) -> float:
+    def smallest_eigenvalue(self, most: int) -> float:
         """Lower bound for λ_min(K_SS): point 2 of the module's proof, in fp64 if that suffices."""
         size = self.margin.size
         middle, radius = self.kernel(self.keys[self.margin], self.keys[self.margin])
@@ -402,19 +413,25 @@ class _Check:
             beta = UP * float(error.sum(axis=1).max())
             if beta < 0.5:
                 return (1.0 - beta) / (UP * UP * float(reach.sum(axis=1).max()))
-        flint = _flint()
-        with flint.ctx.workprec(self.bits):
+        for bits in _precisions(most):
+            found = self.ball_eigenvalue(bits, SHARP if bits < most else 0.5)
+            if found > 0.0:
+                return found
+        raise ProofConditionUnproved(f"{most} bits do not invert the margin's kernel matrix")
+
+    def ball_eigenvalue(self, bits: int, allowed: float) -> float:
+        """The same in ball arithmetic; 0 where the defect is not below `allowed`."""
+        flint, size = _flint(), self.margin.size
+        with flint.ctx.workprec(bits):
             balls = _Balls(flint, self.keys, self.active, self.weights, self.sigma)
             kernel = balls.square(self.margin.tolist())
             identity = flint.arb_mat(size, size, [int(i == j) for i in range(size) for j in range(size)])
             try:
                 inverse = kernel.solve(identity, algorithm="approx").mid()
             except ZeroDivisionError:
-                raise ProofConditionUnproved(f"{self.bits} bits do not invert the margin's kernel matrix") from None
+                return 0.0
             defect = _row_sum_norm(identity - inverse * kernel)
-            if not defect < 0.5:
-                raise ProofConditionUnproved(f"{self.bits} bits do not invert the margin's kernel matrix")
-            return float((1 - defect) / _row_sum_norm(inverse)) / UP
+            return float((1 - defect) / _row_sum_norm(inverse)) / UP if defect < allowed else 0.0
 
 
 class _Balls:
@@ -451,6 +468,15 @@ class _Balls:
             for j in range(i):
                 entries[i][j] = entries[j][i] = self.kernel(sites[i], sites[j])
         return self.flint.arb_mat(entries)
+
+
+def _precisions(most: int) -> Iterator[int]:
+    """Precisions of ball arithmetic that double up to the most: what few bits settle costs no more."""
+    bits = 53 + GUARD
+    while bits < most:
+        yield bits
+        bits *= 2
+    yield most
 
 
 def _row_sum_norm(matrix: Any) -> Any:
@@ -498,7 +524,7 @@ def _parse(data: bytes) -> Proof:
         outcome=_one_of(content["outcome"], "outcome", get_args(Outcome)),
         partition=_matching(content["partition"], "partition", "[mbr]+"),
         digest=_matching(content["digest"], "digest", "[0-9a-f]{64}"),
-        bits=_integer(content["bits"], "bits", 53, LARGEST_BITS),
+        bits=_integer(content["bits"], "bits", 53, MOST_BITS),
         undecided=_findings(content["undecided"], "undecided"),
         wrong=_findings(content["wrong"], "wrong"),
         reason=_matching(content["reason"], "reason", ".*"),
@@ -550,7 +576,7 @@ def _witness(value: Any) -> Witness | None:
     if not isinstance(value, dict):
         raise ProofFieldInvalid("witness is neither null nor an object")
     _exactly(value, {field.name for field in fields(Witness)})
-    scale = _integer(value["scale"], "scale", 1, LARGEST_BITS)
+    scale = _integer(value["scale"], "scale", 1, MOST_BITS)
     listed = value["numerators"]
     if not isinstance(listed, list):
         raise ProofFieldInvalid("numerators is not a list")
