@@ -25,8 +25,8 @@ from expunge.ledger.signing import SigningKey, load_signing_key, save_signing_ke
 from expunge.store import Store
 from expunge.store import schema as tables
 from expunge.store.image import load_image
-from expunge.store.seal import subject_tag
 from expunge.store.opening import displayed
+from expunge.store.seal import subject_tag
 
 from .conftest import Place
 from .server import Server
