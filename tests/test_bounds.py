@@ -318,3 +318,19 @@ def test_bad_arguments_are_refused() -> None:
     with_values = rigorous_bounds(PAPER, [0.5, 0.5, 0.0], 0.1, cap=1.0, sigma=5.0, values=[1.0, 2.0, 9.0])
     with pytest.raises(InputError, match="denominator"):
         with_values.readout_bound_where(0.0)
+
+
+@pytest.mark.parametrize("size", [1e-170, 1e-250, 1e-300])
+def test_the_square_of_a_tiny_value_does_not_vanish_from_a_bound(size: float) -> None:
+    rng = np.random.default_rng(0)
+    keys, values = rng.standard_normal((8, 2)), rng.standard_normal((8, 1))
+    memory = Memory.fit(keys, values, sigma=1.5, nu=0.5)
+    alpha = memory.coefficients + 1e-4 * np.array([1.0, -1.0, *[0.0] * 6])
+    small, usual = (
+        rigorous_bounds(keys, alpha, memory.offset, cap=memory.cap, sigma=1.5, values=scale * values)
+        for scale in (size, 1.0)
+    )
+    queries = rng.standard_normal((5, 2))
+    # Everything but the floor is proportional to the values.
+    assert (small.readout_bound(queries) >= 0.99 * size * usual.readout_bound(queries)).all()
+    assert small.readout_bound_where(0.1) >= 0.99 * size * usual.readout_bound_where(0.1)

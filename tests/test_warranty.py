@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -287,3 +288,70 @@ def test_a_fresh_id_is_not_a_pruned_ones() -> None:
     memory.admit(keys.mean(axis=0), 0.0, id="30")
     assert "30" in memory.prune().applied
     assert memory.admit([0.1, 0.1], 0.0).applied == ("31",)
+
+
+@pytest.mark.parametrize("mode", ["forget", "archive"])
+@pytest.mark.parametrize("sketch", [1, 2, 4])
+def test_a_sketch_names_no_neighbour_twice(mode: str, sketch: int) -> None:
+    """Keys on a line, far closer than the width: after a few neighbours nothing is left to explain."""
+    line = np.array([-1.9, 0.5, 0.3, 1.3, 2.7, 0.4])
+    keys, values = np.zeros((6, 5)), np.arange(6.0)
+    keys[:, 0] = line
+    pruned, whole = (Memory.fit(keys, values, sigma=500.0, nu=0.6) for _ in range(2))
+    pruned.prune(mode, sketch=sketch)  # type: ignore[arg-type]
+    for record in pruned._view.warranties.records.values():
+        assert np.unique(record.neighbours).size == record.neighbours.size
+    new = np.zeros(5)
+    new[0] = 100.0
+    for memory in (pruned, whole):
+        memory.admit(new, 7.0, id="new")
+    valid = [row.id for row in pruned.warranties() if row.status == "valid"]
+    assert (pruned.solution.slack(keys[[int(name) for name in valid]]) >= 0.0).all()
+    if mode == "archive":
+        np.testing.assert_allclose(pruned.read(np.zeros(5)), whole.read(np.zeros(5)), rtol=0, atol=1e-9)
+
+
+def test_a_saved_sketch_that_names_a_neighbour_twice_proves_nothing(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    memory = Memory.fit(rng.standard_normal((30, 3)), np.zeros(30), sigma=2.0, nu=0.2)
+    memory.prune("forget", sketch=2)
+    warranties = memory._view.warranties
+    for name, record in warranties.records.items():
+        again = np.zeros(2, dtype=np.int64)
+        warranties.records[name] = replace(record, neighbours=record.neighbours[again], rest=0.0)
+    memory.save(tmp_path / "memory.exp")
+    for record in Memory.load(tmp_path / "memory.exp")._view.warranties.records.values():
+        assert record.neighbours.size == record.kernels.size == 0
+        assert record.rest == record.similarity
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_an_archived_entry_shares_the_weight_of_a_copy(copies: int) -> None:
+    pruned, whole = (
+        Memory.fit([[-1.0, 0.0], [1.0, 0.0], [0.0, 0.9]], [1.0, 2.0, 9.0], sigma=5.0, cap=1.0, ids=list("abc"))
+        for _ in range(2)
+    )
+    assert pruned.prune("archive").applied == ("c",)
+    for memory in (pruned, whole):
+        for copy in range(copies):
+            memory.admit([0.0, 0.9], -50.0, id=f"copy-{copy}")
+        memory.admit([0.0, -10.0], 3.0, id="d")
+    assert by_id(pruned) == pytest.approx(by_id(whole), abs=1e-12)
+    assert by_id(pruned)["c"] > 0.0
+    np.testing.assert_allclose(pruned.read([[0.0, 0.9]]), whole.read([[0.0, 0.9]]), rtol=0, atol=1e-9)
+
+
+def test_what_remains_of_a_valid_certificate_is_not_negative() -> None:
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        count, width = int(rng.choice([12, 40])), int(rng.choice([2, 3, 6]))
+        keys = rng.standard_normal((count, width))
+        memory = Memory.fit(keys, np.zeros(count), sigma=float(rng.choice([3, 10, 30, 100])), nu=0.3)
+        memory.prune("forget", sketch=1)
+        for step in range(6):
+            near = keys[rng.integers(count)] + rng.standard_normal(width) * 10.0 ** -rng.integers(0, 7)
+            memory.admit(near, 0.0, id=f"new-{step}")
+            rows = [row for row in memory.warranties() if row.status == "valid"]
+            assert all(row.remaining >= 0.0 for row in rows)
+            slack = memory.solution.slack(keys[[int(row.id) for row in rows]]) if rows else np.zeros(0)
+            assert all(row.remaining <= exact + 1e-9 for row, exact in zip(rows, slack, strict=True))

@@ -185,11 +185,11 @@ class _Readout:
         totals[lost] = 1.0
         blur = SLIGHT * np.where(lost, 0.0, blur / totals)
         readout = (w @ (self.weights[:, None] * self.values)) / totals[:, None]
-        norm = float(np.sqrt((self.values**2).sum(axis=1)).max())
+        norm = float(_lengths(self.values).max())
         rounding = SAFE * 4.0 * blur * norm + TINY
         distance = np.empty_like(x)
         for i in range(x.shape[0]):
-            distance[i] = np.sqrt(((self.values - readout[i]) ** 2).sum(axis=1))
+            distance[i] = _lengths(self.values - readout[i])
         distance = distance * SLIGHT + rounding[:, None]
         limit = distance[:, self.possible].max(axis=1)
         moved = upper * distance
@@ -208,7 +208,7 @@ class _Readout:
     def where(self, denominator: float) -> float:
         active = self.weights != 0.0
         moving = (self.share > 0.0) | (self.known > 0.0)
-        norm = float(np.sqrt((self.values**2).sum(axis=1)).max())
+        norm = float(_lengths(self.values).max())
         # Negative weights take a readout out of the hull of the values, by no more than this.
         beyond = SLIGHT * 2.0 * norm * float(np.maximum(-self.weights, 0.0).sum()) / denominator
         width = _diameter(self.values[moving], self.values[active]) + beyond
@@ -442,15 +442,20 @@ def _ranked(terms: Vector, rank: int) -> float:
     return float(np.partition(terms, place)[place])
 
 
+def _lengths(rows: Matrix) -> Vector:
+    """Length of every row, too long rather than too short: a floor keeps a square from vanishing."""
+    size = np.abs(rows)
+    return np.asarray(np.sqrt((np.where(size > 0.0, np.maximum(size, 1e-150), 0.0) ** 2).sum(axis=1)))
+
+
 def _diameter(a: Matrix, b: Matrix) -> float:
     """Upper bound for the largest distance between a row of a (m, dv) and a mean of rows of b (n, dv)."""
     if a.shape[0] == 0 or b.shape[0] == 0:
         return 0.0
     if a.shape[0] * b.shape[0] <= 1_000_000:
-        largest = max(float(((b - row) ** 2).sum(axis=1).max()) for row in a)
-        return SLIGHT * math.sqrt(largest)
+        return SLIGHT * max(float(_lengths(b - row).max()) for row in a)
     middle = 0.5 * (b.min(axis=0) + b.max(axis=0))
-    return SLIGHT * sum(float(np.sqrt(((part - middle) ** 2).sum(axis=1)).max()) for part in (a, b))
+    return SLIGHT * sum(float(_lengths(part - middle).max()) for part in (a, b))
 
 
 def as_state(keys: Any, coefficients: Any, cap: Any, sigma: Any) -> tuple[Matrix, Vector, float, float]:

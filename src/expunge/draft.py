@@ -75,6 +75,18 @@ class Draft:
             base.edit + 1,
         )
 
+    def _site(self, key: Vector) -> int | None:
+        """Where live entries have this very key."""
+        state, packed = self.state, key.tobytes()
+        site = self.base.site_of_key.get(packed, -1)
+        if 0 <= site < state.sites and state.multiplicity[site] > 0 and state.gram.keys[site].tobytes() == packed:
+            return site
+        return None
+
+    def _weighs(self, key: Vector) -> bool:
+        site = self._site(key)
+        return site is not None and bool(self.state.alpha[site] > 0.0)
+
     def slack(self, key: Vector) -> float:
         """G at a key under the candidate."""
         gram = self.state.gram
@@ -95,8 +107,8 @@ class Draft:
         started = time.perf_counter()
         base, state, gram = self.base, self.state, self.state.gram
         packed = key.tobytes()
-        site = base.site_of_key.get(packed, -1)
-        if not (0 <= site < state.sites and state.multiplicity[site] > 0 and gram.keys[site].tobytes() == packed):
+        site = self._site(key)
+        if site is None:
             column = gram.column_for(key)
             slack = state.offset - 1.0 + 2.0 * float(state.alpha[gram.site_of[: gram.count]] @ column)
             site = gram.add_site(key, column)
@@ -145,8 +157,8 @@ class Draft:
         """Settle what the steps so far did to pruned entries.
 
         A forgotten entry whose warranty ran out is expired. An archived one is rechecked exactly, and renewed,
-        or brought back when its slack is negative; each return can end further warranties, so this repeats
-        until none is left.
+        or brought back when its slack is negative or a copy of its key has weight, which the two then share; each
+        return can end further warranties, so this repeats until none is left.
         """
         if not self.warranties.records:
             return UNTOUCHED
@@ -164,6 +176,8 @@ class Draft:
             rechecks += len(held)
             back = min(slacks, key=lambda name: slacks[name], default=None)
             if back is None or slacks[back] >= -SLACK_TOLERANCE:
+                back = next((name for name in held if self._weighs(self.warranties.archive[name].key)), None)
+            if back is None:
                 break
             if not self._return(back):
                 return Honoured(tuple(expired), (), rechecks, solved=False)

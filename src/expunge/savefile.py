@@ -304,7 +304,7 @@ def _warranties(arrays: dict[str, AnyArray], header: dict[str, Any], sites: int)
             np.array(item["neighbours"], dtype=np.int64),
             np.array([float.fromhex(text) for text in item["kernels"]]),
             item["expired_at"],
-        )
+        ).without_a_repeated_sketch()
         for item in header["pruned"]
     }
     salts = arrays["archive_salt"].tobytes()

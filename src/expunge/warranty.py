@@ -94,6 +94,12 @@ class Record:
     kernels: Vector
     expired_at: int | None = None
 
+    def without_a_repeated_sketch(self) -> Record:
+        """The record, less a sketch that names a neighbour twice, as older versions could write: it proves nothing."""
+        if np.unique(self.neighbours).size == self.neighbours.size:
+            return self
+        return replace(self, rest=self.similarity, neighbours=np.zeros(0, dtype=np.int64), kernels=np.zeros(0))
+
     @property
     def sketch_bytes(self) -> int:
         """Storage beyond the one scalar that every warranty needs."""
@@ -250,7 +256,8 @@ class Warranties:
                 id=name,
                 mode=record.mode,
                 slack=self.anchors[record.anchor].offset - 1.0 + 2.0 * record.similarity,
-                remaining=bounds.get(name, 0.0),
+                # An earlier bound, less what was travelled since, may be the better one.
+                remaining=max(bounds.get(name, 0.0), self._earlier.get(name, -math.inf)),
                 status="valid" if record.expired_at is None else "expired",
                 issued_at=self.anchors[record.anchor].edit,
                 expired_at=record.expired_at,
@@ -302,7 +309,11 @@ def _most_telling(kernels: Vector, active: IndexArray, state: State, count: int)
     left = kernels.copy()
     for _ in range(min(count, active.size)):
         left[chosen] = 0.0
-        chosen.append(int(np.argmax(np.abs(left))))
+        best = int(np.argmax(np.abs(left)))
+        if best in chosen:
+            # Nothing is left to explain. A key named twice would count twice.
+            break
+        chosen.append(best)
         rows = state.gram.block(active[chosen], active)
         weights = np.linalg.lstsq(rows[:, chosen], kernels[chosen], rcond=1e-10)[0]
         left = kernels - weights @ rows
