@@ -62,7 +62,11 @@ COMPACT_ABOVE = 64
 
 
 class Memory:
-    """Entries weighted by a one-class support-vector fit, with edits that are checked before they count."""
+    """Entries weighted by a one-class support-vector fit, with edits that are checked before they count.
+
+    `copy.copy`, `copy.deepcopy` and `pickle` go through the format of `save`: each makes an independent memory in the
+    same state, with no journal.
+    """
 
     def __init__(self, view: View, *, initial_size: int, nu: float | None) -> None:
         """Wrap a published view; use `Memory.fit` or `Memory.load`."""
@@ -150,6 +154,12 @@ class Memory:
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self._view.slot(name) is not None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from expunge.savefile import pack
+
+        with self._lock:
+            return _restored, (pack(self), dict(self.outcomes))
 
     def __repr__(self) -> str:
         def description(view: View) -> str:
@@ -701,6 +711,15 @@ class Memory:
         name = str(self._next_id)
         self._next_id += 1
         return name
+
+
+def _restored(data: bytes, outcomes: dict[str, int]) -> Memory:
+    """The memory that `Memory.__reduce__` packed."""
+    from expunge.savefile import unpack
+
+    memory = unpack(data)
+    memory.outcomes.update(outcomes)
+    return memory
 
 
 def _proved_zero(view: View) -> npt.NDArray[np.bool_]:

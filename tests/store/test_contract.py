@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -184,6 +186,13 @@ def test_a_store_reopens_after_a_rebuild_that_ends_certificates(place: Place, se
     stated = parse_predicate(open_statement(receipt.envelope, [store.public_key]))
     assert len(stated.applied.commitments) == len(forgotten)
     store.verify()
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_handle_is_not_copied(store: Store, how: Callable[[Any], Any]) -> None:
+    fill(store)
+    with pytest.raises(StoreError, match="not copied or pickled"):
+        how(store["icu"])
 
 
 def test_many_deletions_compact_the_memory_and_the_numbers_follow(place: Place) -> None:

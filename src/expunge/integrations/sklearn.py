@@ -8,9 +8,8 @@ lie, is (1 − ρ)/(2C).
 
 from __future__ import annotations
 
-import tempfile
+import copy
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -179,28 +178,6 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
                 raise InputError(f'gamma is "scale", "auto" or a positive number, not {self.gamma!r}')
         return float(gamma**-0.5)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """With the memory in its file format: a lock and a journal cannot be pickled."""
-        state = dict(super().__getstate__())
-        if "memory_" in state:
-            state["memory_"] = _packed(state["memory_"])
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        if isinstance(state.get("memory_"), bytes):
-            state = state | {"memory_": _unpacked(state["memory_"])}
-        super().__setstate__(state)
-
-
-def _packed(memory: Memory) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "memory"
-        memory.save(path)
-        return path.read_bytes()
-
-
-def _unpacked(data: bytes) -> Memory:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "memory"
-        path.write_bytes(data)
-        return Memory.load(path)
+    def __copy__(self) -> Self:
+        """With a memory of its own, so that an edit of one is not half an edit of the other."""
+        return copy.deepcopy(self)

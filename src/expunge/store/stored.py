@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +78,12 @@ class StoredMemory:
 
     def __contains__(self, name: object) -> bool:
         return name in self._current()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied or pickled: two handles would edit one version in hand."""
+        raise StoreError(
+            f"a stored memory is not copied or pickled: get {self.name!r} from its store again, or save() it to a file"
+        )
 
     def __repr__(self) -> str:
         return f"<StoredMemory {self.name!r}: {self._current()!r}>"
