@@ -203,6 +203,7 @@ def test_search_ranks_by_share_of_the_readout() -> None:
         seen += hit.share * hit.value
     assert np.max(np.abs(seen - memory.read(query)[0])) <= 1e-14
     assert [hit.id for hit in memory.search(query)] == [hit.id for hit in hits[:5]]
+    assert [hit.id for hit in memory.search(query, k=np.int64(2))] == [hit.id for hit in hits[:2]]
     with pytest.raises(FrozenInstanceError):
         hits[0].share = 1.0  # type: ignore[misc]
 

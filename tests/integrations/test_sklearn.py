@@ -138,6 +138,8 @@ def test_bad_input() -> None:
         with pytest.raises(InputError):
             memory.partial_fit(samples, ids=ids)
     assert memory.receipts_ == []
+    with pytest.raises(InputError, match="masked"):
+        SupportVectorMemory().fit(np.ma.masked_equal(DOCUMENTED, 0.44))
     with pytest.raises(InputError, match="1e150"):
         SupportVectorMemory().fit([[1e200, 0.0], [0.0, 1.0], [2.0, 3.0]])
     with pytest.raises(DeletionRefused):

@@ -343,6 +343,13 @@ def test_a_noop_is_recorded(store: Store) -> None:
     store.verify()
 
 
+def test_a_sketch_may_be_an_integer_of_numpy(store: Store) -> None:
+    memory = fill(store)
+    first = memory.prune("forget", sketch=np.int64(1), idempotency_key="one")
+    assert first.outcome == "pruned"
+    assert memory.prune("forget", sketch=1, idempotency_key="one") == first
+
+
 def test_bad_input_is_not_recorded(store: Store) -> None:
     memory = fill(store)
     rows, before = counts(store), appearance(memory)

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from expunge.entries import check_ids
 from expunge.errors import InputError
 from expunge.memory import Memory
-from expunge.problem import as_points
+from expunge.problem import as_points, refuse_masked
 from expunge.receipt import Receipt
 from expunge.tolerances import PUBLISHED
 from expunge.types import IndexArray, Matrix, Vector
@@ -201,6 +201,7 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         return names
 
     def _points(self, X: Any, *, reset: bool) -> Matrix:
+        refuse_masked(X, "samples")
         return as_points(validate_data(self, X, reset=reset, dtype=np.float64), "samples")
 
     def _sigma(self, points: Matrix) -> float:
