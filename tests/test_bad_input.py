@@ -45,6 +45,8 @@ BAD_ARRAYS: dict[str, tuple[Callable[[np.ndarray[Any, Any]], Any], str]] = {
     "minus-inf": (lambda a: changed(a, -np.inf), "finite"),
     "too-large": (lambda a: changed(a, 1e151), "1e150"),
     "longdouble-overflow": (lambda a: changed(a, np.longdouble("1e400"), np.longdouble), "finite|1e150"),
+    "masked": (lambda a: np.ma.masked_greater(a, 0.0), "masked"),
+    "masked-rows": (lambda a: [np.ma.masked_greater(row, 0.0) for row in a], "masked"),
     "object": (lambda a: a.astype(object), "real numbers"),
     "complex": (lambda a: a.astype(complex), "real numbers"),
     "bool": (lambda a: a > 0, "real numbers"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields, is_dataclass
 from typing import Any
 
@@ -10,7 +13,7 @@ import pytest
 
 from agreement import assert_sound, by_id, fitted, readout, snapshot
 from expunge import AdmissionRefused, DeletionRefused, InputError, Memory, Refused, SolveError
-from expunge.receipt import DOES_NOT_COVER
+from expunge.receipt import DOES_NOT_COVER, Receipt
 from expunge.types import Matrix, Vector
 from problems import PROBLEMS
 
@@ -200,6 +203,7 @@ def test_search_ranks_by_share_of_the_readout() -> None:
         seen += hit.share * hit.value
     assert np.max(np.abs(seen - memory.read(query)[0])) <= 1e-14
     assert [hit.id for hit in memory.search(query)] == [hit.id for hit in hits[:5]]
+    assert [hit.id for hit in memory.search(query, k=np.int64(2))] == [hit.id for hit in hits[:2]]
     with pytest.raises(FrozenInstanceError):
         hits[0].share = 1.0  # type: ignore[misc]
 
@@ -510,3 +514,60 @@ def test_a_long_lived_memory_does_not_grow_with_its_past() -> None:
     assert len(view.entries.ids) <= 256
     assert len(view.site_of_key) <= 256
     assert_sound(memory)
+
+
+COPIES: dict[str, Callable[[Memory], Memory]] = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda memory: pickle.loads(pickle.dumps(memory)),  # noqa: S301 — our own bytes
+}
+
+
+def used_ward() -> Memory:
+    memory = ward()
+    memory.delete("entry-3")
+    memory.admit([1.0, 1.0, 1.0], [0.5, 0.5])
+    memory.prune("archive", sketch=1)
+    return memory
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_a_copy_is_equal_and_independent(how: str) -> None:
+    memory = used_ward()
+    memory.journal = lambda before, after, receipt: None
+    again = COPIES[how](memory)
+    assert again.journal is None
+    assert (again.digest, again.ids, again.subjects) == (memory.digest, memory.ids, memory.subjects)
+    assert [again.payload(name) for name in again.ids] == [memory.payload(name) for name in memory.ids]
+    assert (again.outcomes, again.nu, again.initial_size) == (memory.outcomes, memory.nu, memory.initial_size)
+    assert again.warranties() == memory.warranties()
+    assert again.warranties()
+    # Each goes its own way, and the other stays as it is to the bit.
+    for one, other in ((memory, again), (COPIES[how](memory), memory)):
+        before = snapshot(other)
+        one.delete(list(one.ids[:5]))
+        one.admit([0.0, -9.0, 0.0], [3.0, 3.0])
+        one.rebuild(nu=0.5)
+        assert snapshot(other) == before
+        assert_sound(one)
+        assert_sound(other)
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_edits_of_a_copy_end_like_those_of_the_original(how: str) -> None:
+    memory = used_ward()
+    again = COPIES[how](memory)
+    active = memory.ids[int(memory.partition.margin[0])]
+    edits: list[Callable[[Memory], Receipt]] = [
+        lambda each: each.admit([3.0, 0.0, -1.0], [0.0, 0.0]),
+        lambda each: each.delete(active),
+        lambda each: each.delete(subject="patient-2"),
+        lambda each: each.prune("forget"),
+    ]
+    for edit in edits:
+        one, other = edit(memory), edit(again)
+        assert (one.outcome, one.applied, one.details) == (other.outcome, other.applied, other.details)
+        weights, others = by_id(memory), by_id(again)
+        assert list(weights) == list(others)
+        assert max(abs(weights[name] - others[name]) for name in weights) < 1e-12
+        assert_sound(again)

@@ -189,6 +189,8 @@ def test_a_deleted_neighbour_takes_its_number_with_it() -> None:
         ({"mode": "burn"}, "mode must be"),
         ({"sketch": -1}, "number of neighbours"),
         ({"sketch": 1.5}, "number of neighbours"),
+        ({"sketch": np.True_}, "number of neighbours"),
+        ({"mode": "forget", "sketch": np.int64(2)}, "the content again"),
         ({"mode": "forget", "sketch": 2}, "the content again"),
     ],
 )

@@ -65,7 +65,7 @@ from expunge.enclosure import (
     smallest_eigenvalue,
 )
 from expunge.errors import InputError
-from expunge.problem import LARGEST, as_points, fewest_keys
+from expunge.problem import LARGEST, as_points, as_values, fewest_keys, refuse_masked
 from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = [
@@ -461,6 +461,7 @@ def _diameter(a: Matrix, b: Matrix) -> float:
 def as_state(keys: Any, coefficients: Any, cap: Any, sigma: Any) -> tuple[Matrix, Vector, float, float]:
     """Validate a state: finite keys (n, d), one finite coefficient (n,) a key, a usable cap and width."""
     points = as_points(keys, "keys")
+    refuse_masked(coefficients, "coefficients")
     try:
         alpha = np.array(coefficients, dtype=np.float64)
         ceiling, width = float(cap), float(sigma)
@@ -475,12 +476,3 @@ def as_state(keys: Any, coefficients: Any, cap: Any, sigma: Any) -> tuple[Matrix
     if not 1.0 / LARGEST <= width <= LARGEST:
         raise InputError(f"sigma must be a positive width between 1e-150 and 1e150, not {sigma!r}")
     return points, alpha, ceiling, width
-
-
-def as_values(values: Any, size: int) -> Matrix:
-    """Validate values (n,) or (n, dv)."""
-    given = np.asarray(values)
-    points = as_points(given[:, None] if given.ndim == 1 else given, "values")
-    if points.shape[0] != size:
-        raise InputError(f"values must have one row per key: {size}, not {points.shape[0]}")
-    return points

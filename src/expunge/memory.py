@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ from expunge.entries import (
 from expunge.errors import AdmissionRefused, DeletionRefused, InputError, MissingExtra, SolveError
 from expunge.kernel import kernel_block
 from expunge.partition import Partition
-from expunge.problem import Problem, as_point, as_points, as_values, cap_from, fewest_keys, row_bytes
+from expunge.problem import Problem, as_count, as_point, as_points, as_values, cap_from, fewest_keys, row_bytes
 from expunge.reading import Hit, readout, search
 from expunge.receipt import Action, Attempt, Grounds, Outcome, Receipt
 from expunge.solution import Solution
@@ -62,7 +62,11 @@ COMPACT_ABOVE = 64
 
 
 class Memory:
-    """Entries weighted by a one-class support-vector fit, with edits that are checked before they count."""
+    """Entries weighted by a one-class support-vector fit, with edits that are checked before they count.
+
+    `copy.copy`, `copy.deepcopy` and `pickle` go through the format of `save`: each makes an independent memory in the
+    same state, with no journal.
+    """
 
     def __init__(self, view: View, *, initial_size: int, nu: float | None) -> None:
         """Wrap a published view; use `Memory.fit` or `Memory.load`."""
@@ -150,6 +154,12 @@ class Memory:
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self._view.slot(name) is not None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from expunge.savefile import pack
+
+        with self._lock:
+            return _restored, (pack(self), dict(self.outcomes))
 
     def __repr__(self) -> str:
         def description(view: View) -> str:
@@ -270,14 +280,13 @@ class Memory:
         """Gate score s(x) = 2Σακ(x, x_i) − ρ at points (m, d) or (d,) → (m,)."""
         return self.solution.score(as_points(points, "points", dimension=self.dimension))
 
-    def search(self, query: npt.ArrayLike, k: int = 5) -> list[Hit]:
+    def search(self, query: npt.ArrayLike, k: SupportsIndex = 5) -> list[Hit]:
         """Entries that carry the readout at a query, largest share first; at most `k`."""
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise InputError(f"k must be a positive number of entries, not {k!r}")
+        most = as_count(k, 1, "k must be a positive number of entries")
         point = as_points(query, "query", dimension=self.dimension)
         if point.shape[0] != 1:
             raise InputError(f"search takes one query, not {point.shape[0]}")
-        return self._seen(lambda view: search(view, point, k))
+        return self._seen(lambda view: search(view, point, most))
 
     def check(self) -> StateCheck:
         """Mass, box and stationarity errors, recomputed from the keys themselves."""
@@ -441,7 +450,7 @@ class Memory:
             self._unwiped.extend(slots)
             return self._adopt(view, draft, "deletion", outcome, names, covers, started, honoured)
 
-    def prune(self, mode: Mode = "archive", *, sketch: int = 0) -> Receipt:
+    def prune(self, mode: Mode = "archive", *, sketch: SupportsIndex = 0) -> Receipt:
         """Drop every entry whose weight is *proved* zero from the live memory, under warranty.
 
         ``archive`` keeps the content aside and brings an entry back when it would become active again, so that
@@ -452,8 +461,7 @@ class Memory:
         """
         if mode not in ("archive", "forget"):
             raise InputError(f'mode must be "archive" or "forget", not {mode!r}')
-        if isinstance(sketch, bool) or not isinstance(sketch, int) or sketch < 0:
-            raise InputError(f"sketch must be a number of neighbours, not {sketch!r}")
+        sketch = as_count(sketch, 0, "sketch must be a number of neighbours")
         if mode == "forget" and sketch >= self.dimension:
             raise InputError(
                 f"a sketch of {sketch} numbers for keys of {self.dimension} is the content again; use fewer"
@@ -701,6 +709,15 @@ class Memory:
         name = str(self._next_id)
         self._next_id += 1
         return name
+
+
+def _restored(data: bytes, outcomes: dict[str, int]) -> Memory:
+    """The memory that `Memory.__reduce__` packed."""
+    from expunge.savefile import unpack
+
+    memory = unpack(data)
+    memory.outcomes.update(outcomes)
+    return memory
 
 
 def _proved_zero(view: View) -> npt.NDArray[np.bool_]:

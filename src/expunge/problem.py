@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from operator import index
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -15,7 +16,17 @@ from expunge.errors import InputError
 from expunge.tolerances import CAP_FLOOR, FEASIBILITY_SLIP
 from expunge.types import Matrix, Vector
 
-__all__ = ["Problem", "as_point", "as_points", "as_values", "cap_from", "fewest_keys", "row_bytes"]
+__all__ = [
+    "Problem",
+    "as_count",
+    "as_point",
+    "as_points",
+    "as_values",
+    "cap_from",
+    "fewest_keys",
+    "refuse_masked",
+    "row_bytes",
+]
 
 # Beyond it squared distances overflow.
 LARGEST = 1e150
@@ -71,6 +82,7 @@ def fewest_keys(cap: float) -> int:
 
 def as_points(array: Any, name: str, *, dimension: int | None = None) -> Matrix:
     """Own, C-contiguous float64 copy of a finite (n, d) array, with −0 made 0 so that equal keys are equal bytes."""
+    refuse_masked(array, name)
     try:
         given = np.asarray(array)
     except (ValueError, TypeError, OverflowError) as problem:
@@ -102,6 +114,7 @@ def as_points(array: Any, name: str, *, dimension: int | None = None) -> Matrix:
 
 def as_values(values: Any, size: int) -> Matrix:
     """Finite (n, dv) float64 values, one row per key; (n,) counts as (n, 1)."""
+    refuse_masked(values, "values")
     try:
         given = np.asarray(values)
     except (ValueError, TypeError, OverflowError) as problem:
@@ -114,6 +127,7 @@ def as_values(values: Any, size: int) -> Matrix:
 
 def as_point(array: Any, name: str, dimension: int) -> Vector:
     """One finite float64 vector of this many coordinates; a scalar counts as a vector of one."""
+    refuse_masked(array, name)
     try:
         given = np.asarray(array)
     except (ValueError, TypeError, OverflowError) as problem:
@@ -122,6 +136,23 @@ def as_point(array: Any, name: str, dimension: int) -> Vector:
     if points.shape[0] != 1:
         raise InputError(f"one {name} at a time, not {points.shape[0]}")
     return np.asarray(points[0])
+
+
+def as_count(number: SupportsIndex, least: int, rule: str) -> int:
+    """An integer, Python's or NumPy's, that is at least this large."""
+    try:
+        found = index(number)
+    except TypeError:
+        found = least - 1
+    if isinstance(number, bool) or found < least:
+        raise InputError(f"{rule}, not {number!r}")
+    return found
+
+
+def refuse_masked(array: Any, name: str) -> None:
+    """Raise InputError where a mask hides numbers: as a plain array, they would be used."""
+    if any(np.ma.is_masked(part) for part in ([array, *array] if isinstance(array, list | tuple) else [array])):
+        raise InputError(f"{name} must not hold masked numbers: fill them, or leave their rows out")
 
 
 def row_bytes(array: Matrix) -> list[bytes]:

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from expunge.warranty import Anchor, Archived, Record, Warranties
 if TYPE_CHECKING:
     from expunge.memory import Memory
 
-__all__ = ["load", "rebuild", "save"]
+__all__ = ["load", "pack", "rebuild", "save", "unpack"]
 
 FORMAT = "expunge/memory/v1"
 _HEADER = "header.json"
@@ -64,7 +64,7 @@ _ARRAYS = {
 def save(memory: Memory, path: Path) -> None:
     """Write to a temporary file beside `path`, flush it to disk, then move it into place."""
     with memory._lock:
-        members, header = _pack(memory)
+        members, header = _members(memory)
     try:
         handle, name = tempfile.mkstemp(prefix=path.name + ".", dir=path.parent)
     except OSError as problem:
@@ -72,10 +72,7 @@ def save(memory: Memory, path: Path) -> None:
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                seal = hashlib.sha256(header).hexdigest().encode()
-                for member, content in {**members, _HEADER: header, _SEAL: seal}.items():
-                    archive.writestr(zipfile.ZipInfo(member, _EPOCH), content)
+            _write(file, members, header)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -87,8 +84,34 @@ def save(memory: Memory, path: Path) -> None:
 
 def load(path: Path) -> Memory:
     """Read, verify and rebuild a memory."""
+    return _read(path, path)
+
+
+def pack(memory: Memory) -> bytes:
+    """The bytes of the file that `save` would write."""
+    with memory._lock:
+        members, header = _members(memory)
+    buffer = io.BytesIO()
+    _write(buffer, members, header)
+    return buffer.getvalue()
+
+
+def unpack(data: bytes) -> Memory:
+    """The memory that `pack` was given, with buffers of its own."""
+    return _read(io.BytesIO(data), "the packed memory")
+
+
+def _write(file: IO[bytes], members: dict[str, bytes], header: bytes) -> None:
+    seal = hashlib.sha256(header).hexdigest().encode()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for member, content in {**members, _HEADER: header, _SEAL: seal}.items():
+            archive.writestr(zipfile.ZipInfo(member, _EPOCH), content)
+
+
+def _read(source: Path | IO[bytes], path: Path | str) -> Memory:
+    """Read from a file or from bytes; errors call it `path`."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(source) as archive:
             contents = {name: archive.read(name) for name in archive.namelist()}
     except FileNotFoundError:
         raise StoreError(f"there is no file {path}") from None
@@ -107,7 +130,7 @@ def load(path: Path) -> Memory:
     return memory
 
 
-def _pack(memory: Memory) -> tuple[dict[str, bytes], bytes]:
+def _members(memory: Memory) -> tuple[dict[str, bytes], bytes]:
     view = memory._view
     state, entries = view.state, view.entries
     kept = state.present()
@@ -207,7 +230,7 @@ def _by_site(rows: list[Vector], kept: IndexArray) -> Matrix:
     return table
 
 
-def _header(text: bytes, seal: bytes, path: Path) -> dict[str, Any]:
+def _header(text: bytes, seal: bytes, path: Path | str) -> dict[str, Any]:
     try:
         header = json.loads(text)
     except (ValueError, RecursionError):
@@ -219,7 +242,7 @@ def _header(text: bytes, seal: bytes, path: Path) -> dict[str, Any]:
     return header
 
 
-def _arrays(contents: dict[str, bytes], header: dict[str, Any], path: Path) -> dict[str, AnyArray]:
+def _arrays(contents: dict[str, bytes], header: dict[str, Any], path: Path | str) -> dict[str, AnyArray]:
     stated = header.get("sha256")
     expected = {f"{name}.npy" for name in _ARRAYS}
     if not isinstance(stated, dict) or set(stated) != expected or set(contents) != expected:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from typing import Any
 
@@ -123,16 +124,89 @@ def test_bad_input() -> None:
         with pytest.raises(ValueError, match=r"nu|gamma"):
             SupportVectorMemory(**options).fit(DOCUMENTED)
     memory.fit(DOCUMENTED, ids=list("abcde"))
-    for wrong in ("nobody", ["a", "a"], [True], [1.5], None, 0):
-        with pytest.raises((InputError, TypeError)):
+    for wrong in ("nobody", ["a", "a"], ["a", 0], [True], np.array([True]), [1.5], np.array([0.0]), b"\0", None, -1, 5):
+        with pytest.raises(InputError):
             memory.remove(wrong)  # type: ignore[arg-type]
-    with pytest.raises(InputError):
-        memory.partial_fit([[1.0], [2.0]], ids=["f"])
-    with pytest.raises(InputError):
-        memory.partial_fit([[1.0]], ids=["a"])
+    for samples, ids in (
+        ([[1.0], [2.0]], ["f"]),
+        ([[1.0]], ["a"]),
+        ([[1.0], [2.0], [3.0]], ["x", "y", "x"]),
+        ([[1.0], [2.0]], ["x", "e"]),
+        ([[1.0], [2.0]], ["x", ""]),
+        ([[1.0], [1e200]], ["x", "y"]),
+    ):
+        with pytest.raises(InputError):
+            memory.partial_fit(samples, ids=ids)
+    assert memory.receipts_ == []
+    with pytest.raises(InputError, match="masked"):
+        SupportVectorMemory().fit(np.ma.masked_equal(DOCUMENTED, 0.44))
+    with pytest.raises(InputError, match="1e150"):
+        SupportVectorMemory().fit([[1e200, 0.0], [0.0, 1.0], [2.0, 3.0]])
     with pytest.raises(DeletionRefused):
         memory.remove(list("abcd"))
     assert memory.ids_ == tuple("abcde")
+
+
+def names_left(memory: SupportVectorMemory, samples: Matrix) -> list[int]:
+    """Rows of `samples` that the memory still holds."""
+    return [int(np.flatnonzero((samples == key).all(axis=1))[0]) for key in memory.memory_.keys]
+
+
+def test_numbers_of_arrival_do_not_depend_on_ids() -> None:
+    samples = rings(12)
+    memory = SupportVectorMemory(nu=0.3).fit(samples[:5])
+    memory.partial_fit(samples[5:6], ids=["late"]).partial_fit(samples[6:7])
+    assert memory.remove(5).applied == ("late",)
+    assert names_left(memory, samples) == [0, 1, 2, 3, 4, 6]
+    with pytest.raises(InputError, match="sample 5 was removed already"):
+        memory.remove([1, 5])
+    with pytest.raises(InputError, match="no sample 7: 7 have arrived"):
+        memory.remove(7)
+    # An id may come back, its number does not.
+    memory.partial_fit(samples[7:8], ids=["late"])
+    with pytest.raises(InputError, match="sample 5 was removed already"):
+        memory.remove(5)
+    assert memory.remove(np.int64(7)).applied == ("late",)
+    assert names_left(memory, samples) == [0, 1, 2, 3, 4, 6]
+    # Names that look like numbers stay names.
+    memory.fit(samples[:8], ids=[str(number) for number in reversed(range(8))])
+    assert memory.remove(0).applied == ("7",)
+    assert memory.remove("0").applied == ("0",)
+    assert names_left(memory, samples) == [1, 2, 3, 4, 5, 6]
+    assert set(memory.remove(np.array([1, 2])).applied) == {"6", "5"}
+    assert names_left(memory, samples) == [3, 4, 5, 6]
+
+
+def test_numbers_of_arrival_when_the_memory_is_edited_itself() -> None:
+    samples = rings(12)
+    memory = SupportVectorMemory(nu=0.3).fit(samples[:10], ids=list("abcdefghij"))
+    memory.memory_.delete("a")
+    with pytest.raises(InputError, match="no entry has id 'a'"):
+        memory.remove(0)
+    memory.partial_fit(samples[10:11], ids=["a"])
+    with pytest.raises(InputError, match="sample 0 was removed already"):
+        memory.remove(0)
+    pruned = memory.memory_.prune("archive").applied[0]
+    with pytest.raises(InputError, match="is taken"):
+        memory.partial_fit(samples[10:12], ids=["new", pruned])
+    assert "new" not in memory.ids_
+    assert memory.remove("abcdefghij".index(pruned)).applied == (pruned,)
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))])  # noqa: S301
+def test_numbers_of_arrival_are_copied(how: Any) -> None:
+    samples = rings(12)
+    memory = SupportVectorMemory(nu=0.3).fit(samples[:8], ids=list("hgfedcba"))
+    memory.remove(3)
+    again = how(memory)
+    memory.partial_fit(samples[8:9], ids=["late"]).remove(0)
+    assert again.ids_ == tuple("hgfdcba")
+    with pytest.raises(InputError, match="sample 3 was removed already"):
+        again.remove(3)
+    assert again.remove(0).applied == ("h",)
+    assert len(again.receipts_) == 2
+    assert again.partial_fit(samples[8:9]).remove(8).outcome
+    assert clone(again).fit(samples[:5]).remove(4).applied == ("4",)
 
 
 def test_in_a_pipeline_pickled_and_cloned() -> None:

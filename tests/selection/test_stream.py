@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -31,3 +33,12 @@ def test_a_bad_key_leaves_the_stream_as_it_was() -> None:
     assert (stream.selected, stream.memory.digest) == before
     stream.step([0.0, 0.0, 0.0])
     assert len(stream) == 20
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    keys = np.random.default_rng(2).standard_normal((30, 3))
+    stream = SupportStream(keys[:20], sigma=2.0, nu=0.5)
+    twin, selected = copy.copy(stream), stream.selected
+    chosen = [stream.step(key) for key in keys[20:]]
+    assert twin.selected == selected
+    assert [twin.step(key) for key in keys[20:]] == chosen

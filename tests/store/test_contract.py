@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -186,6 +188,13 @@ def test_a_store_reopens_after_a_rebuild_that_ends_certificates(place: Place, se
     store.verify()
 
 
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_handle_is_not_copied(store: Store, how: Callable[[Any], Any]) -> None:
+    fill(store)
+    with pytest.raises(StoreError, match="not copied or pickled"):
+        how(store["icu"])
+
+
 def test_many_deletions_compact_the_memory_and_the_numbers_follow(place: Place) -> None:
     store = place.open()
     memory = store.create("wide", **entries(150, 3), sigma=SIGMA, cap=0.2)
@@ -332,6 +341,13 @@ def test_a_noop_is_recorded(store: Store) -> None:
     assert memory.prune().outcome == "noop"
     assert [leaf.kind for leaf in store.receipts()] == ["created", "noop", "pruned", "noop"]
     store.verify()
+
+
+def test_a_sketch_may_be_an_integer_of_numpy(store: Store) -> None:
+    memory = fill(store)
+    first = memory.prune("forget", sketch=np.int64(1), idempotency_key="one")
+    assert first.outcome == "pruned"
+    assert memory.prune("forget", sketch=1, idempotency_key="one") == first
 
 
 def test_bad_input_is_not_recorded(store: Store) -> None:

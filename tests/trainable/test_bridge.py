@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import Tensor
@@ -102,3 +104,14 @@ def test_a_frozen_prefix_grows_no_louder_as_the_context_goes_on(gain: str, mean:
         found = layer.edited(layer.project(x)[1])
     # Boundaries at 16, 32 and 48.
     torch.testing.assert_close(found[0, :, :, :16].mean(-1), torch.full((2, 3), mean), rtol=1e-5, atol=0)
+
+
+def test_a_copy_keeps_what_is_deleted_from_the_other() -> None:
+    _, _, gates = frozen()
+    before = gates.coefficients
+    shallow, deep = copy.copy(gates), copy.deepcopy(gates)
+    gates.delete(subject="record-2")
+    assert torch.equal(shallow.coefficients, before)
+    assert torch.equal(deep.coefficients, before)
+    deep.delete(subject="record-2")
+    torch.testing.assert_close(deep.coefficients, gates.coefficients, rtol=0, atol=1e-12)

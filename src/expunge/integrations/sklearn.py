@@ -8,18 +8,20 @@ lie, is (1 − ρ)/(2C).
 
 from __future__ import annotations
 
-import tempfile
+import copy
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Any, Literal, Self
+from operator import index
+from typing import Any, Literal, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from expunge.entries import check_ids
 from expunge.errors import InputError
 from expunge.memory import Memory
+from expunge.problem import as_points, refuse_masked
 from expunge.receipt import Receipt
 from expunge.tolerances import PUBLISHED
 from expunge.types import IndexArray, Matrix, Vector
@@ -44,7 +46,7 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     memory_ : Memory
         What is fitted; certificates, warranties and proofs are its.
     ids_ : tuple of str
-        The samples' names, in row order; by default their number of arrival.
+        The samples' names, in row order; by default a number that is no other sample's name.
     nu_, gamma_ : float
         1/(Cn) for the n samples there are now, and 1/σ².
     support_, support_vectors_, dual_coef_, intercept_, offset_, n_support_
@@ -66,6 +68,8 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     memory_: Memory
     receipts_: list[Receipt]
     n_features_in_: int
+    # Ids by number of arrival in `fit` and `partial_fit`; None once removed, so that no name outlives its sample here.
+    _arrivals: list[str | None]
 
     def __init__(self, *, nu: float = 0.5, gamma: Literal["scale", "auto"] | float = "scale") -> None:
         self.nu = nu
@@ -75,31 +79,41 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         """Fit to samples X (n, d); `ids` name them."""
         points = self._points(X, reset=True)
         self.memory_ = Memory.fit(points, np.zeros(len(points)), sigma=self._sigma(points), nu=self.nu, ids=ids)
+        self._arrivals = list(self.memory_.ids)
         self.receipts_ = []
         return self
 
     def partial_fit(self, X: Any, y: Any = None, *, ids: Sequence[str] | None = None) -> Self:
-        """Admit samples X (m, d) one by one, at the cap of the fit; the first call fits."""
+        """Admit samples X (m, d) one by one, at the cap of the fit; the first call fits.
+
+        Samples and ids are all checked before the first sample is admitted.
+        """
         if not hasattr(self, "memory_"):
             return self.fit(X, ids=ids)
         points = self._points(X, reset=False)
-        if ids is not None and len(ids) != len(points):
-            raise InputError(f"{len(ids)} ids for {len(points)} samples")
-        for row, point in enumerate(points):
-            self.receipts_.append(self.memory_.admit(point, 0.0, id=None if ids is None else ids[row]))
+        names = [None] * len(points) if ids is None else self._free(check_ids(ids, len(points)))
+        for point, name in zip(points, names, strict=True):
+            receipt = self.memory_.admit(point, 0.0, id=name)
+            self._arrivals.append(receipt.applied[0])
+            self.receipts_.append(receipt)
         return self
 
-    def remove(self, samples: str | int | Iterable[str | int]) -> Receipt:
-        """Unlearn samples by id or by number of arrival, in one checked transaction.
+    def remove(self, samples: str | SupportsIndex | Iterable[str | SupportsIndex]) -> Receipt:
+        """Unlearn samples by id (a string) or by number of arrival (an integer), in one checked transaction.
 
-        Afterwards this equals a fresh fit of the others at the same cap. Raises DeletionRefused, with nothing
-        changed, where the cap needs more samples than would be left.
+        Samples are numbered from 0 in the order of `fit` and `partial_fit`, whatever their ids; a number is never
+        used again. Afterwards this equals a fresh fit of the others at the same cap. Raises DeletionRefused, with
+        nothing changed, where the cap needs more samples than would be left.
         """
         check_is_fitted(self, "memory_")
-        wanted = [samples] if isinstance(samples, str | int) else list(samples)
-        if any(isinstance(name, bool) or not isinstance(name, str | int | np.integer) for name in wanted):
-            raise InputError("samples are named by their ids, or by their numbers of arrival")
-        receipt = self.memory_.delete([name if isinstance(name, str) else str(int(name)) for name in wanted])
+        given: Any = samples.tolist() if isinstance(samples, np.ndarray) else samples
+        wanted = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else [given]
+        # A later sample under the same id takes it over.
+        numbers = {name: number for number, name in enumerate(self._arrivals) if name is not None}
+        receipt = self.memory_.delete([name if isinstance(name, str) else self._name(name, numbers) for name in wanted])
+        for name in receipt.applied:
+            if name in numbers:
+                self._arrivals[numbers[name]] = None
         self.receipts_.append(receipt)
         return receipt
 
@@ -163,8 +177,32 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         """1/σ²."""
         return 1.0 / self.memory_.sigma**2
 
+    def _name(self, number: Any, numbers: dict[str, int]) -> str:
+        """Id of the sample with a number of arrival."""
+        try:
+            place = -1 if isinstance(number, bool) else index(number)
+        except TypeError:
+            place = -1
+        if place < 0:
+            raise InputError(f"samples are named by their ids, or by their numbers of arrival from 0, not {number!r}")
+        if place >= len(self._arrivals):
+            raise InputError(f"there is no sample {place}: {len(self._arrivals)} have arrived, numbered from 0")
+        name = self._arrivals[place]
+        if name is None or numbers[name] != place:
+            raise InputError(f"sample {place} was removed already; nothing was deleted")
+        return name
+
+    def _free(self, names: list[str]) -> list[str]:
+        """Names that no sample has, pruned ones included."""
+        view = self.memory_._view
+        taken = next((name for name in names if view.slot(name) is not None or name in view.warranties.records), None)
+        if taken is not None:
+            raise InputError(f"id {taken!r} is taken: remove it first, or use another id; nothing was admitted")
+        return names
+
     def _points(self, X: Any, *, reset: bool) -> Matrix:
-        return np.asarray(validate_data(self, X, reset=reset, dtype=np.float64), dtype=np.float64)
+        refuse_masked(X, "samples")
+        return as_points(validate_data(self, X, reset=reset, dtype=np.float64), "samples")
 
     def _sigma(self, points: Matrix) -> float:
         if isinstance(self.gamma, str):
@@ -179,28 +217,6 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
                 raise InputError(f'gamma is "scale", "auto" or a positive number, not {self.gamma!r}')
         return float(gamma**-0.5)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """With the memory in its file format: a lock and a journal cannot be pickled."""
-        state = dict(super().__getstate__())
-        if "memory_" in state:
-            state["memory_"] = _packed(state["memory_"])
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        if isinstance(state.get("memory_"), bytes):
-            state = state | {"memory_": _unpacked(state["memory_"])}
-        super().__setstate__(state)
-
-
-def _packed(memory: Memory) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "memory"
-        memory.save(path)
-        return path.read_bytes()
-
-
-def _unpacked(data: bytes) -> Memory:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "memory"
-        path.write_bytes(data)
-        return Memory.load(path)
+    def __copy__(self) -> Self:
+        """With a memory of its own, so that an edit of one is not half an edit of the other."""
+        return copy.deepcopy(self)

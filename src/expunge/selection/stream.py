@@ -7,7 +7,8 @@ of its cost (benchmarks/selection_speed.py).
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,6 +27,10 @@ class SupportStream:
 
     def __len__(self) -> int:
         return len(self._memory)
+
+    def __copy__(self) -> Self:
+        """With a memory of its own: a stream counts on being the only one that edits it."""
+        return copy.deepcopy(self)
 
     @property
     def memory(self) -> Memory:

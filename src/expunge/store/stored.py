@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from expunge.check import StateCheck
 from expunge.entries import check_subject, encode_payload, listed
 from expunge.errors import Refused, StoreError
 from expunge.memory import Hit, Memory
-from expunge.problem import as_point
+from expunge.problem import as_count, as_point
 from expunge.receipt import Action, Receipt
 from expunge.store.database import Database
 from expunge.store.errors import Busy, Conflict, Stale
@@ -78,6 +78,12 @@ class StoredMemory:
 
     def __contains__(self, name: object) -> bool:
         return name in self._current()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied or pickled: two handles would edit one version in hand."""
+        raise StoreError(
+            f"a stored memory is not copied or pickled: get {self.name!r} from its store again, or save() it to a file"
+        )
 
     def __repr__(self) -> str:
         return f"<StoredMemory {self.name!r}: {self._current()!r}>"
@@ -188,7 +194,7 @@ class StoredMemory:
         """Gate score at points (m, d) or (d,) → (m,)."""
         return self._current().score(points)
 
-    def search(self, query: npt.ArrayLike, k: int = 5) -> list[Hit]:
+    def search(self, query: npt.ArrayLike, k: SupportsIndex = 5) -> list[Hit]:
         """Entries that carry the readout at a query, largest share first."""
         return self._current().search(query, k)
 
@@ -371,7 +377,7 @@ class StoredMemory:
         self,
         mode: Mode = "archive",
         *,
-        sketch: int = 0,
+        sketch: SupportsIndex = 0,
         dry_run: Literal[False] = False,
         expected: str | None = None,
         idempotency_key: str | None = None,
@@ -382,7 +388,7 @@ class StoredMemory:
         self,
         mode: Mode = "archive",
         *,
-        sketch: int = 0,
+        sketch: SupportsIndex = 0,
         dry_run: Literal[True],
         expected: str | None = None,
         idempotency_key: str | None = None,
@@ -393,7 +399,7 @@ class StoredMemory:
         self,
         mode: Mode = "archive",
         *,
-        sketch: int = 0,
+        sketch: SupportsIndex = 0,
         dry_run: bool,
         expected: str | None = None,
         idempotency_key: str | None = None,
@@ -403,19 +409,20 @@ class StoredMemory:
         self,
         mode: Mode = "archive",
         *,
-        sketch: int = 0,
+        sketch: SupportsIndex = 0,
         dry_run: bool = False,
         expected: str | None = None,
         idempotency_key: str | None = None,
     ) -> SignedReceipt | Preview:
         """Drop every entry whose weight is proved zero, under warranty. See `Memory.prune`."""
+        most = as_count(sketch, 0, "sketch must be a number of neighbours")
 
         def act(memory: Memory) -> Receipt:
-            return memory.prune(mode, sketch=sketch)
+            return memory.prune(mode, sketch=most)
 
         if dry_run:
             return self._preview(act, expected)
-        request = Request.of(self.uuid, idempotency_key, verb="prune", mode=mode, sketch=sketch)
+        request = Request.of(self.uuid, idempotency_key, verb="prune", mode=mode, sketch=most)
         return self._edit(act, "pruning", request, expected)
 
     def rebuild(
