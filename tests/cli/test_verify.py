@@ -166,6 +166,8 @@ def test_witnesses(ward: Path) -> None:
     assert refused(*both) == "CosignatureQuorumMissed"
     assert "cosignatures" in answer(*both, "--quorum", 1)["checked"]
     assert refused(*both, "--quorum", 3, code=2) == "InputError"
+    # A key without a name is no witness, and is not passed over beside one either.
+    assert refused(*both, "--witness", "w2.pub", "--quorum", 1, code=2) == "InputError"
     assert refused("verify", "checkpoint", "w2.txt", *TRUST, "--witness", keys[0]) == "CosignatureQuorumMissed"
     seen = call("checkpoint", "cosign", "kept.txt", "--first", "--name", "w1.example", *TRUST, "--key", "w1.pem")
     assert "w1.example" in seen.stdout

@@ -241,3 +241,5 @@ def test_witnesses() -> None:
         replay(envelopes, witnesses=[WITNESS], quorum=1)
     with pytest.raises(InputError):
         replay(envelopes, quorum=1)
+    with pytest.raises(InputError, match="without a quorum"):
+        replay(envelopes, witnesses=iter([WITNESS]))

@@ -97,9 +97,10 @@ def witnesses(given: list[str] | None, quorum: int) -> tuple[tuple[NoteKey, ...]
     """Read ``--witness`` and ``--quorum``; without a number, every witness must have cosigned."""
     from expunge.ledger.note import NoteKey
 
-    found = tuple(key for text in given or [] for key in _read(text) if isinstance(key, NoteKey))
-    if given and not found:
-        raise InputError("--witness takes a verifier key, name+id+base64")
+    read = [key for text in given or [] for key in _read(text)]
+    found = tuple(key for key in read if isinstance(key, NoteKey))
+    if len(found) < len(read):
+        raise InputError("--witness takes verifier keys, name+id+base64, and no others: a cosignature names its key")
     if quorum > len(found):
         raise InputError(f"--quorum {quorum} needs at least as many --witness keys; there are {len(found)}")
     return found, quorum or len(found)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from expunge.errors import VerificationError
+from expunge.errors import InputError, VerificationError
 from expunge.ledger.checkpoint import Checkpoint, parse_checkpoint, verify_checkpoint, verify_cosignatures
 from expunge.ledger.envelope import open_statement
 from expunge.ledger.errors import (
@@ -32,7 +32,7 @@ from expunge.ledger.log_proof import (
     verify_extension_proof,
     verify_inclusion_proof,
 )
-from expunge.ledger.note import NoteKey, parse_note
+from expunge.ledger.note import NoteKey, SignedNote, parse_note
 from expunge.ledger.predicate import Outcome, Predicate, Sizes, parse_predicate
 from expunge.ledger.signing import VerifyingKey
 
@@ -40,6 +40,15 @@ __all__ = ["verify_consistency", "verify_inclusion", "verify_log"]
 
 # Outcomes that leave everything as it is; they may repeat the last edit's number.
 _STANDING: Final[tuple[Outcome, ...]] = ("refused", "noop", "expired")
+
+
+def _check_witnesses(head: SignedNote, witnesses: Iterable[NoteKey], quorum: int, now: int | None) -> None:
+    """Check the cosignatures that are asked for; witnesses without a quorum would be passed over."""
+    known = list(witnesses)
+    if known and quorum == 0:
+        raise InputError("witnesses without a quorum: say how many of them must have cosigned")
+    if quorum:
+        verify_cosignatures(head, known, quorum, now=now)
 
 
 def verify_inclusion(
@@ -55,8 +64,7 @@ def verify_inclusion(
     """Check that a receipt is in the log ``origin``, under a head that the log signed and witnesses cosigned."""
     parsed = parse_inclusion_proof(proof)
     verify_inclusion_proof(parsed, envelope, log_keys, origin)
-    if quorum:
-        verify_cosignatures(parsed.checkpoint, witnesses, quorum, now=now)
+    _check_witnesses(parsed.checkpoint, witnesses, quorum, now)
 
 
 def verify_consistency(
@@ -74,8 +82,7 @@ def verify_consistency(
     old = _head(kept, keys, origin)
     parsed = parse_extension_proof(proof)
     verify_extension_proof(parsed, old, keys)
-    if quorum:
-        verify_cosignatures(parsed.checkpoint, witnesses, quorum, now=now)
+    _check_witnesses(parsed.checkpoint, witnesses, quorum, now)
 
 
 def verify_log(
@@ -97,8 +104,7 @@ def verify_log(
     signatures alone.
     """
     head = _head(checkpoint, log_keys, origin)
-    if quorum:
-        verify_cosignatures(parse_note(checkpoint), witnesses, quorum, now=now)
+    _check_witnesses(parse_note(checkpoint), witnesses, quorum, now)
     keys = list(trusted)
     memories: dict[str, _History] = {}
     root = _Root()
