@@ -4,13 +4,14 @@ In each round both arms get the same number of candidates, the same steps and th
 theirs on the gate (what is left ungated, scale of the weights, keys) and the optimiser, the window's on the optimiser
 alone, which is all it has. The second round is for longer runs: what learns fast in the first does not end low. The
 third is about weight decay, the fourth about dropout: 6,000 steps are eleven times through 5 MB, and both arms learn
-it by heart. The fifth is about what the solve does to the keys.
+it by heart. The fifth is about what the solve does to the keys, the sixth about how many it selects.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from expunge.errors import InputError
 from studies.config import Gate, Recipe
 
 __all__ = ["CANDIDATES", "PAPER", "ROUNDS", "named"]
@@ -24,6 +25,8 @@ LEARNED = Gate(near=64, weight="learned")
 FLOOR = replace(LEARNED, floor=0.5)
 ALONE = replace(LEARNED, gradient=0.0)
 WIDTH = replace(LEARNED, width="learned")
+# Spreads of the keys in widths: how few of them are active.
+SPREADS = {f"spread {spread:g}": replace(ALONE, keys="scaled", radius=spread * LEARNED.sigma) for spread in (1, 1.5, 2)}
 
 
 def _dropped(*, rate: float = 2e-3, dropout: float = 0.1, gate: Gate = PAPER.gate) -> Recipe:
@@ -94,6 +97,11 @@ ROUNDS: dict[str, dict[str, dict[str, Recipe]]] = {
             "dropout 0.1, full rate": _dropped(rate=3e-3),
         },
     },
+    # Gates that select, each beside the window of its size: before, nine of ten keys were active.
+    "sixth": {
+        "hybrid": {label: _dropped(gate=gate) for label, gate in SPREADS.items()},
+        "window": {label: _dropped() for label in SPREADS},
+    },
 }
 
 # 1/n in the place of the solve: what the weights do without it. Not a round of the tuning: its best is not compared.
@@ -113,4 +121,7 @@ CANDIDATES = ROUNDS | {"control": {"hybrid": CONTROL}, "control-dropout": {"hybr
 
 def named(arm: str, label: str) -> Recipe:
     """A candidate of an arm, by its label."""
-    return next(arms[arm][label] for arms in ROUNDS.values() if label in arms[arm])
+    for arms in ROUNDS.values():
+        if label in arms[arm]:
+            return arms[arm][label]
+    raise InputError(f"no candidate of the {arm} arm is called {label!r}")

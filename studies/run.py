@@ -182,40 +182,50 @@ def compare(desk: Desk, plan: Run, *, hybrid: Recipe, window: Recipe, arms: tupl
         desk.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))
 
 
-def tune(desk: Desk, plan: Run, *, arm: str, rounds: str = "first", window: int | None = None) -> str:
-    """Every candidate of an arm on the tuning seed; the label with the fewest validation bits at the end."""
+def tune(desk: Desk, plan: Run, *, arm: str, rounds: str = "first") -> str:
+    """Every candidate of an arm on the tuning seed; the label with the fewest validation bits at the end.
+
+    ``window`` needs the hybrid's tuning, from this call or an earlier one: a candidate whose label the hybrid has too
+    is matched to that one, any other to the hybrid's best.
+    """
     if arm not in CANDIDATES[rounds]:
         raise InputError(f"{rounds} has no candidates of the {arm} arm: --arms {','.join(CANDIDATES[rounds])}")
     candidates = CANDIDATES[rounds][arm]
+    widths: dict[str, int] = {}
+    if arm == "window":
+        theirs = matched(read(f"{plan.name}-hybrid", desk.out))
+        best = chosen(plan.name, desk.out, "hybrid")
+        widths = {label: theirs.get(label, theirs[best]) for label in candidates}
     # Slots with one gate lie together, so that they are solved together.
     order = sorted(candidates, key=lambda label: repr(candidates[label].gate))
-    slots = tuple(Slot(TUNING_SEED, candidates[label], window=window, label=label) for label in order)
+    slots = tuple(Slot(TUNING_SEED, candidates[label], window=widths.get(label), label=label) for label in order)
     desk.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))
-    best = chosen(plan.name, desk.out, arm)[0]
+    best = chosen(plan.name, desk.out, arm)
     print(f"  chosen for {arm}: {best}", flush=True)
     return best
 
 
-def chosen(name: str, folder: Path, arm: str) -> tuple[str, int | None]:
-    """The winner of earlier tunings, by commas, and the window matched to it where it is a hybrid."""
-    tunings = [read(f"{each}-{arm}", folder) for each in name.split(",")]
+def matched(content: dict[str, Any]) -> dict[str, int]:
+    """The visible tokens that match each candidate of a hybrid's tuning, by label."""
+    block = content["run"]["shape"]["block"]
+    found = {}
+    for slot, counts in zip(content["run"]["slots"], content["active_keys"], strict=True):
+        gate = slot["recipe"]["gate"]
+        found[slot["label"]] = visible(counts, gate["chunk"], block, gate["near"], gate.get("floor", 0.0))
+    return found
+
+
+def chosen(name: str, folder: Path, arm: str) -> str:
+    """The winner of earlier tunings, by commas."""
     ended = [
-        (math.inf if bits is None else bits, which, place)
-        for which, content in enumerate(tunings)
-        for place, bits in enumerate(content["final_bits"])
+        (math.inf if bits is None else bits, slot["label"])
+        for content in (read(f"{each}-{arm}", folder) for each in name.split(","))
+        for bits, slot in zip(content["final_bits"], content["run"]["slots"], strict=True)
     ]
-    fewest, which, place = min(ended)
+    fewest, label = min(ended)
     if fewest == math.inf:
         raise InputError(f"every candidate of {name}-{arm} diverged")
-    content = tunings[which]
-    slot = content["run"]["slots"][place]
-    counts = content.get("active_keys")
-    matched = None
-    if counts is not None:
-        gate = slot["recipe"]["gate"]
-        block = content["run"]["shape"]["block"]
-        matched = visible(counts[place], gate["chunk"], block, gate["near"], gate.get("floor", 0.0))
-    return slot["label"], matched
+    return label
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -233,6 +243,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--evaluate-every", type=int, default=500)
     parser.add_argument("--arms", default="hybrid,window")
     parser.add_argument("--tuned", help="tunings of one length whose winners to compare, by commas: NAME[,NAME…]")
+    parser.add_argument("--recipe", help="compare the candidates of this label instead")
     parser.add_argument("--round", choices=tuple(CANDIDATES), default="first", help="candidates of a tuning")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--compiled", action="store_true", help="fuse the elementwise work (torch.compile)")
@@ -265,15 +276,14 @@ def main(arguments: list[str] | None = None) -> None:
         evaluate_every=given.evaluate_every,
     )
     if given.act == "tune":
-        window: int | None = None
         for arm in arms:
-            tune(desk, plan, arm=arm, rounds=given.round, window=window)
-            if arm == "hybrid":
-                window = chosen(plan.name, desk.out, arm)[1]
+            tune(desk, plan, arm=arm, rounds=given.round)
         return
     hybrid = window_recipe = PAPER
-    if given.tuned:
-        hybrid, window_recipe = (named(arm, chosen(given.tuned, desk.out, arm)[0]) for arm in ("hybrid", "window"))
+    if given.recipe:
+        hybrid, window_recipe = (named(arm, given.recipe) for arm in ("hybrid", "window"))
+    elif given.tuned:
+        hybrid, window_recipe = (named(arm, chosen(given.tuned, desk.out, arm)) for arm in ("hybrid", "window"))
     compare(desk, plan, hybrid=hybrid, window=window_recipe, arms=arms)
 
 

@@ -103,7 +103,7 @@ def compared(measure: str) -> list[str]:
     ]
 
 
-ROUNDS = ("first", "second", "third", "fourth", "fifth")
+ROUNDS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
 def candidates(name: str, title: str) -> list[str]:

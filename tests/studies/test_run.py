@@ -10,10 +10,10 @@ import torch
 from stacks import text
 
 from expunge.errors import InputError
-from studies.config import SHAPES, Run, Slot
+from studies.config import SHAPES, Gate, Recipe, Run, Slot
 from studies.recipes import ROUNDS, named
 from studies.record import write
-from studies.run import TUNING_SEED, chosen, main, on_test
+from studies.run import TUNING_SEED, chosen, main, matched, on_test
 
 
 @pytest.fixture
@@ -76,21 +76,41 @@ def test_tune_gives_both_arms_the_same_budget(words: Path, tmp_path: Path, which
     assert {slot["label"] for slot in hybrid["run"]["slots"]} == set(arms["hybrid"])
     assert {slot["label"] for slot in window["run"]["slots"]} == set(arms["window"])
     assert {slot["seed"] for slot in hybrid["run"]["slots"] + window["run"]["slots"]} == {TUNING_SEED}
-    label, matched = chosen("t", out, "hybrid")
+    label = chosen("t", out, "hybrid")
     place = [slot["label"] for slot in hybrid["run"]["slots"]].index(label)
     assert hybrid["final_bits"][place] == min(hybrid["final_bits"])
-    assert {slot["window"] for slot in window["run"]["slots"]} == {matched}
+    theirs = matched(hybrid)
+    assert {slot["label"]: slot["window"] for slot in window["run"]["slots"]} == {
+        each: theirs.get(each, theirs[label]) for each in arms["window"]
+    }
     # The winners go into a comparison.
     main(["compare", "--name", "c", "--tuned", "t", "--seeds", "0:1", *shared])
     assert read(out, "c-hybrid")["run"]["slots"][0]["recipe"]["rate"] == named("hybrid", label).rate
+
+
+def test_a_window_is_matched_to_the_hybrid_of_its_label() -> None:
+    gates = {"a": Gate(chunk=16), "b": Gate(chunk=16, near=8), "c": Gate(chunk=16, weight="learned", floor=0.5)}
+    run = Run("t", "hybrid", SHAPES["tiny"], tuple(Slot(0, Recipe(gate=gate), label=at) for at, gate in gates.items()))
+    content = {"run": run.describe(), "active_keys": [[10.0, 21.0], [30.0, 10.0], [1.0, 1.0]]}
+    assert matched(content) == {"a": 16 + 16, "b": 20 + 16 + 8, "c": 80}
+
+
+def test_a_comparison_of_one_candidate(words: Path, tmp_path: Path) -> None:
+    settings = ["--shape", "tiny", "--steps", "2", "--batch", "1", "--evaluate-every", "2", "--seeds", "0:1"]
+    main(["compare", "--name", "c", "--recipe", "spread 1", "--data", str(words), "--out", str(tmp_path), *settings])
+    hybrid, window = (read(tmp_path, f"c-{arm}")["run"]["slots"][0]["recipe"] for arm in ("hybrid", "window"))
+    assert (hybrid["gate"]["keys"], hybrid["gate"]["radius"]) == ("scaled", 2)
+    assert {**hybrid, "gate": None} == {**window, "gate": None}
+    with pytest.raises(InputError, match="no candidate of the hybrid arm is called 'spread 9'"):
+        main(["compare", "--recipe", "spread 9", "--data", str(words), "--out", str(tmp_path), *settings])
 
 
 def test_the_winner_of_several_tunings_is_the_lowest_of_all(tmp_path: Path) -> None:
     slots = [{"label": label} for label in "abc"]
     for name, bits in (("t-window", [1.9, 1.7, 1.8]), ("u-window", [1.6, 2.0, None]), ("v-window", [None] * 3)):
         write(tmp_path, name, {"run": {"slots": slots}, "final_bits": bits})
-    assert chosen("t", tmp_path, "window") == ("b", None)
-    assert chosen("t,u", tmp_path, "window") == chosen("u,t", tmp_path, "window") == ("a", None)
+    assert chosen("t", tmp_path, "window") == "b"
+    assert chosen("t,u", tmp_path, "window") == chosen("u,t", tmp_path, "window") == "a"
     with pytest.raises(InputError, match="diverged"):
         chosen("v", tmp_path, "window")
 
