@@ -23,7 +23,7 @@ from studies.data import Corpus
 from studies.record import RESULTS, machine, write
 from studies.run import Desk, visible
 
-__all__ = ["main", "quiz", "quiz_rows"]
+__all__ = ["guessed", "main", "quiz", "quiz_rows"]
 
 # Keys and their partners are drawn from two alphabets, the noise from a third.
 QUIZ = Shape(layers=2, width=64, heads=4, block=64)
@@ -43,6 +43,12 @@ def quiz_rows(count: int, seed: int) -> torch.Tensor:
     noise = rng.integers(*NOISE_BYTES, (count, QUIZ_NOISE))
     rows = np.concatenate([pairs.reshape(count, -1), noise, asked.reshape(count, -1)], 1)
     return torch.from_numpy(rows.astype(np.uint8))
+
+
+def guessed() -> float:
+    """The share of right answers to be expected from what was asked before alone, and a guess where a key is new."""
+    known = sum(1 - (1 - 1 / QUIZ_PAIRS) ** asked for asked in range(QUIZ_PAIRS)) / QUIZ_PAIRS
+    return known + (1 - known) / (PARTNER_BYTES[1] - PARTNER_BYTES[0])
 
 
 def quiz(desk: Desk, *, seeds: int, steps: int, batch: int) -> list[dict[str, Any]]:

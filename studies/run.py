@@ -218,7 +218,7 @@ def matched(content: dict[str, Any]) -> dict[str, int]:
 def chosen(name: str, folder: Path, arm: str) -> str:
     """The winner of earlier tunings, by commas."""
     ended = [
-        (math.inf if bits is None else bits, slot["label"])
+        (math.inf if bits is None else bits, str(slot["label"]))
         for content in (read(f"{each}-{arm}", folder) for each in name.split(","))
         for bits, slot in zip(content["final_bits"], content["run"]["slots"], strict=True)
     ]

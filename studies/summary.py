@@ -43,7 +43,9 @@ COMPARISONS = (
     Comparison("10m-third", "enwik8, 10M, five seeds, third tuning", "–"),
     Comparison("10m-half", "enwik8, 10M, five seeds, third tuning, 3,000 steps", "–"),
     Comparison("10m-dropout", "enwik8, 10M, five seeds, fourth and fifth tuning", "–"),
-    Comparison("3m-tuned", "enwik8, 3.22M, seven seeds, recipes tuned at 10M", "–"),
+    Comparison("32m", "enwik8, 32M, one seed, fourth and fifth tuning", "behind, one seed"),
+    Comparison("32m-half", "enwik8, 32M, one seed, the same, 3,000 steps", "–"),
+    Comparison("3m-tuned", "enwik8, 3.22M, seven seeds, third tuning", "–"),
 )
 
 
@@ -78,18 +80,20 @@ def compared(measure: str) -> list[str]:
         hybrid, window = (read(name) for name in names)
         if any(None in content.get(measure, [None]) for content in (hybrid, window)):
             continue
-        found = paired(hybrid[measure], window[measure])
+        pairs = list(zip(hybrid[measure], window[measure], strict=True))
+        found = paired(hybrid[measure], window[measure]) if len(pairs) > 1 else None
         softmax = f"{comparison.name}-softmax"
         reference = f"{_mean(read(softmax)[measure]):.{DIGITS}f}" if _exists(softmax) else "–"
+        relative = _mean([first / second - 1 for first, second in pairs])
         cells = (
             comparison.title,
-            f"{found.first:.{DIGITS}f}",
-            f"{found.second:.{DIGITS}f} ({_windows(window)})",
+            f"{_mean(hybrid[measure]):.{DIGITS}f}",
+            f"{_mean(window[measure]):.{DIGITS}f} ({_windows(window)})",
             reference,
-            _interval(*found.interval),
-            f"{-100 * found.relative:+.1f}%".replace("-", "−"),
-            f"{found.p:.2g}",
-            f"{found.wins} of {found.count}",
+            _interval(*found.interval) if found else "–",
+            f"{100 * relative:+.1f}%".replace("-", "−"),
+            f"{found.p:.2g}" if found else "–",
+            f"{sum(first < second for first, second in pairs)} of {len(pairs)}",
             comparison.paper,
         )
         rows.append(f"| {' | '.join(cells)} |")
@@ -141,10 +145,29 @@ def tuned() -> list[str]:
     return lines[1:]
 
 
+def repeated() -> list[str]:
+    """How much two runs of one setting differ, where the window is the whole block and full softmax ran beside it."""
+    rows = []
+    for comparison in COMPARISONS:
+        names = f"{comparison.name}-window", f"{comparison.name}-softmax"
+        if not all(_exists(name) for name in names):
+            continue
+        window, softmax = (read(name) for name in names)
+        if any(slot["window"] < window["run"]["shape"]["block"] for slot in window["run"]["slots"]):
+            continue
+        pairs = zip(window["best_bits"], softmax["best_bits"], strict=True)
+        apart = sorted(abs(first - second) for first, second in pairs)
+        rows.append(f"| {comparison.title} | {_bits(apart[len(apart) // 2])} | {_bits(apart[-1])} |")
+    if not rows:
+        return []
+    head = "| one setting run twice, difference in best validation | median of the seeds | largest |"
+    return [head, "|---|---|---|", *rows]
+
+
 def learning() -> list[str]:
-    """Mean bits of both arms along the comparisons at 10M that gave both the same optimiser."""
+    """Mean bits of both arms along the comparisons at 10M and 32M that gave both the same optimiser."""
     lines: list[str] = []
-    for name in ("10m-half", "10m-third", "10m-dropout"):
+    for name in ("10m-half", "10m-third", "10m-dropout", "32m"):
         if not _exists(f"{name}-window"):
             continue
         hybrid, window = (read(f"{name}-{arm}")["curve"] for arm in ("hybrid", "window"))
@@ -231,11 +254,13 @@ def quiz() -> list[str]:
     """Answers right in the quiz, arm by arm."""
     if not _exists("recall-quiz"):
         return []
+    from studies.recall import guessed
+
     lines = ["| quiz (multi-query recall) | answers right, seed by seed |", "|---|---|"]
     for row in read("recall-quiz")["rows"]:
         name = row["arm"] + (f", {row['window']} visible tokens" if row["window"] else "")
         lines.append(f"| {name} | {', '.join(f'{share:.3f}' for share in row['right'])} |")
-    return lines
+    return [*lines, f"| expected of repeating what was asked before, and guessing the rest | {guessed():.3f} |"]
 
 
 def pace() -> list[str]:
@@ -260,6 +285,7 @@ def pace() -> list[str]:
 PARTS: dict[str, Callable[[], list[str]]] = {
     "validation": lambda: compared("best_bits"),
     "test": lambda: compared("test_bits"),
+    "repeated": repeated,
     "learning": learning,
     "tuning": tuned,
     "control": control,

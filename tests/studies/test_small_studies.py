@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from studies import forget, student
-from studies.recall import KEY_BYTES, NOISE_BYTES, PARTNER_BYTES, QUIZ, QUIZ_NOISE, QUIZ_PAIRS, quiz_rows
+from studies.recall import KEY_BYTES, NOISE_BYTES, PARTNER_BYTES, QUIZ, QUIZ_NOISE, QUIZ_PAIRS, guessed, quiz_rows
 
 
 def test_a_student_learns_its_teacher() -> None:
@@ -20,6 +20,17 @@ def test_the_teacher_has_no_error_against_itself() -> None:
     context, questions = torch.randn(14, 5, dtype=torch.float64), torch.randn(8, 5, dtype=torch.float64)
     assert torch.equal(teacher.read(context, questions), teacher.read(context, questions))
     assert teacher.read(context, questions).shape == (8, 3)
+
+
+def test_what_can_be_guessed_in_the_quiz_without_its_pairs() -> None:
+    asked = quiz_rows(20_000, seed=5)[:, 2 * QUIZ_PAIRS + QUIZ_NOISE :].reshape(-1, QUIZ_PAIRS, 2).numpy()
+    guesses = np.random.default_rng(6).integers(*PARTNER_BYTES, asked.shape[:2])
+    right = 0.0
+    for place in range(QUIZ_PAIRS):
+        before = asked[:, :place, 0] == asked[:, place : place + 1, 0]
+        right += (before.any(1) | (guesses[:, place] == asked[:, place, 1])).mean() / QUIZ_PAIRS
+    # Four standard errors, were the answers independent.
+    assert abs(right - guessed()) < 4 * (0.25 / asked[..., 0].size) ** 0.5
 
 
 def test_the_quiz_can_be_answered_from_its_pairs() -> None:

@@ -38,3 +38,23 @@ def test_a_comparison_is_read_from_its_two_files(tmp_path: Path, monkeypatch: py
     # No test bits were recorded, so no table claims any.
     assert summary.compared("test_bits") == []
     assert summary.student() == []
+
+
+def test_one_seed_has_no_interval_and_a_whole_window_is_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def keep(name: str, bits: list[float], visible: int | None) -> None:
+        run = {"shape": {"block": 64}, "slots": [{"window": visible}] * len(bits)}
+        (tmp_path / f"{name}.json").write_text(json.dumps({"best_bits": bits, "run": run}))
+
+    keep("32m-hybrid", [1.9], None)
+    keep("32m-window", [2.0], 60)
+    keep("32m-softmax", [2.5], None)
+    keep("3m-tuned-window", [2.0, 2.1, 2.3], 64)
+    keep("3m-tuned-softmax", [2.1, 2.12, 2.3], None)
+    monkeypatch.setattr(summary, "RESULTS", tmp_path)
+    monkeypatch.setattr(summary, "read", lambda name: record.read(name, tmp_path))
+    (row,) = summary.compared("best_bits")[2:]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[1:] == ["1.900", "2.000 (60)", "2.500", "–", "−5.0%", "–", "1 of 1", "behind, one seed"]
+    # A window of 60 of 64 is another setting than full softmax; one of 64 is not.
+    (row,) = summary.repeated()[2:]
+    assert row == "| enwik8, 3.22M, seven seeds, third tuning | 0.020 | 0.100 |"
