@@ -2,7 +2,7 @@
 
 ``hybrid`` weighs the frozen prefix by the support-vector coefficients (paper, appendix B), ``window`` sees the last so
 many tokens, ``softmax`` sees all. Each is a function of ``(layer, q, k, v)``, tensors ``(slots·batch, heads, block,
-head width)``, and of the parameters ``(slots, 3, heads)`` of a learned gate. Slots of one stack may differ in
+head width)``, and of the parameters ``(slots, 4, heads)`` of a learned gate. Slots of one stack may differ in
 their gate and their window.
 """
 
@@ -50,7 +50,7 @@ def spread(keys: torch.Tensor) -> torch.Tensor:
 def gate_keys(keys: torch.Tensor, gate: Gate, learned: torch.Tensor | None = None) -> torch.Tensor:
     """The keys that the gate is solved on.
 
-    ``keys``: (…, heads, n, d); ``learned``: (…, 3, heads), the last logarithms of what a learned width is divided by.
+    ``keys``: (…, heads, n, d); ``learned``: (…, 4, heads), the third logarithms of what a learned width is divided by.
     """
     if gate.gradient == 0:
         keys = keys.detach()
@@ -84,8 +84,8 @@ def floor_shares(logits: torch.Tensor, gate: Gate) -> torch.Tensor:
 def gate_weights(coefficients: torch.Tensor, gate: Gate, learned: torch.Tensor | None = None) -> torch.Tensor:
     """What a prefix key's attention is multiplied by.
 
-    ``coefficients``: (…, heads, boundaries, block); ``learned``: (…, 3, heads), the first powers less 1, the second
-    logits of the floor.
+    ``coefficients``: (…, heads, boundaries, block); ``learned``: (…, 4, heads), the first powers less 1, the second
+    logits of the floor, the last tempers.
     """
     if gate.weight == "raw":
         return coefficients
@@ -95,6 +95,12 @@ def gate_weights(coefficients: torch.Tensor, gate: Gate, learned: torch.Tensor |
     powers = head_powers(coefficients.shape[-3], coefficients.device)
     if learned is not None:
         powers = 1 + learned[..., 0, :]
+    if gate.tempered and learned is not None:
+        # A closed key stays closed; it has no logarithm.
+        held = coefficients > 0
+        relative = torch.where(held, coefficients * active, 1.0).log()
+        tempers = learned[..., 3, :, None, None]
+        return held * torch.exp(tempers * relative + (powers - 1)[..., None, None] * active.clamp(min=1).log())
     if gate.floor and learned is not None:
         even = even_coefficients(gate, coefficients.shape[-1], coefficients.device)
         share = floor_shares(learned[..., 1, :], gate)[..., None, None]

@@ -52,7 +52,9 @@ class Gate:
     powers that rise from 0 in the first head to 1 in the last; ``"learned"`` by powers that start there and are
     parameters of the model, one a head and layer, decaying towards 1. ``near`` keys before the chunk are not gated.
     ``floor`` is what a learned weight begins with as the share of 1/n mixed into α, so that a key of zero coefficient
-    is still seen; each head learns its share. All of it is full softmax at a power of 1 and a share of 1.
+    is still seen; each head learns its share. All of it is full softmax at a power of 1 and a share of 1. ``tempered``
+    weights are (mα)ᵗ times the learned power of m, the number of active keys, with a t that each head learns from 1:
+    at 0 the gate opens and closes, and weighs nothing.
 
     ``keys="unit"`` solves on keys scaled to norm ``radius``; ``"scaled"`` on keys scaled so that their spread around
     the mean of the first chunk is ``radius``, which every prefix contains: the width then follows the keys; ``"none"``
@@ -71,8 +73,11 @@ class Gate:
     radius: float = 2.0
     width: Literal["fixed", "learned"] = "fixed"
     gradient: float = 1.0
+    tempered: bool = False
 
     def __post_init__(self) -> None:
+        if self.tempered and (self.weight != "learned" or self.floor or self.gradient):
+            raise InputError("tempered weights are learned ones without a floor, on keys that are left alone")
         if self.width == "learned" and self.keys == "none":
             raise InputError("a learned width is that of a gate that is solved")
         if not 0 <= self.floor < 1 or (self.floor and self.weight != "learned"):
@@ -81,7 +86,7 @@ class Gate:
     @property
     def problem(self) -> Gate:
         """The gate with nothing but what its coefficients depend on."""
-        return replace(self, weight="raw", near=0, floor=0.0)
+        return replace(self, weight="raw", near=0, floor=0.0, tempered=False)
 
     @property
     def fewest(self) -> int:
@@ -91,7 +96,8 @@ class Gate:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one slot is optimised and gated. ``decay`` is that of the matrices; gains and shifts have the run's.
+    """How one slot is optimised and gated. ``decay`` is that of the matrices; gains and shifts have the run's, and
+    what a gate has learned ``gate_decay``, where that is given.
     ``dropout`` is the share of what a block's attention and MLP add that is set to zero in training.
     """
 
@@ -100,6 +106,7 @@ class Recipe:
     decay: float = 0.1
     dropout: float = 0.0
     gate: Gate = field(default_factory=Gate)
+    gate_decay: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.dropout < 1:

@@ -28,7 +28,7 @@ class Attend(Protocol):
     def __call__(
         self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, learned: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """``(slots·batch, heads, block, head width)`` from tensors of that shape, and ``learned`` (slots, 3, heads)."""
+        """``(slots·batch, heads, block, head width)`` from tensors of that shape, and ``learned`` (slots, 4, heads)."""
 
 
 def shapes(run: Run) -> dict[str, tuple[int, ...]]:
@@ -49,15 +49,23 @@ def shapes(run: Run) -> dict[str, tuple[int, ...]]:
         }
     table |= {"final.gain": (width,), "final.shift": (width,)}
     if run.learns_weights:
-        table |= {f"{layer}.attention.weight": (3, shape.heads) for layer in range(shape.layers)}
+        table |= {f"{layer}.attention.weight": (4, shape.heads) for layer in range(shape.layers)}
     return table
 
 
 def decays(run: Run) -> torch.Tensor:
-    """The weight decay of every parameter, ``(slots, count)``: the recipe's for matrices, the run's for the rest."""
-    sizes = shapes(run).values()
-    matrix = torch.cat([torch.full((math.prod(size),), len(size) > 1) for size in sizes])
-    return torch.stack([torch.where(matrix, slot.recipe.decay, run.decay) for slot in run.slots])
+    """The weight decay of every parameter, ``(slots, count)``: the recipe's for matrices and gates, the run's for the
+    rest.
+    """
+    rows = []
+    for slot in run.slots:
+        recipe, pieces = slot.recipe, []
+        gate_decay = recipe.decay if recipe.gate_decay is None else recipe.gate_decay
+        for name, size in shapes(run).items():
+            decay = gate_decay if name.endswith("weight") else recipe.decay if len(size) > 1 else run.decay
+            pieces.append(torch.full((math.prod(size),), decay))
+        rows.append(torch.cat(pieces))
+    return torch.stack(rows)
 
 
 def head_powers(heads: int, device: torch.device | str = "cpu") -> torch.Tensor:
@@ -75,9 +83,10 @@ def _draw(run: Run, seed: int) -> torch.Tensor:
         elif name.endswith("shift"):
             pieces.append(torch.zeros(size))
         elif name.endswith("weight"):
-            # Powers less 1, the logits of the floor's share beside those that the gate begins with, and the logarithms
-            # of the factors on the keys: all decay to what is left when the gate has nothing to say.
-            pieces.append(torch.stack([head_powers(size[1]) - 1, torch.zeros(size[1]), torch.zeros(size[1])]))
+            # Powers less 1, the logits of the floor's share beside those that the gate begins with, the logarithms of
+            # the factors on the keys, and the tempers: all decay to what is left when the gate has nothing to say.
+            none = torch.zeros(size[1])
+            pieces.append(torch.stack([head_powers(size[1]) - 1, none, none, none + 1]))
         else:
             pieces.append(torch.randn(size, generator=generator) * INITIAL_SPREAD)
     return torch.cat([piece.flatten() for piece in pieces])

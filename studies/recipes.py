@@ -4,7 +4,8 @@ In each round both arms get the same number of candidates, the same steps and th
 theirs on the gate (what is left ungated, scale of the weights, keys) and the optimiser, the window's on the optimiser
 alone, which is all it has. The second round is for longer runs: what learns fast in the first does not end low. The
 third is about weight decay, the fourth about dropout: 6,000 steps are eleven times through 5 MB, and both arms learn
-it by heart. The fifth is about what the solve does to the keys, the sixth about how many it selects.
+it by heart. The fifth is about what the solve does to the keys, the sixth about how many it selects, the seventh about
+gates that have less and less to say.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ LEARNED = Gate(near=64, weight="learned")
 FLOOR = replace(LEARNED, floor=0.5)
 ALONE = replace(LEARNED, gradient=0.0)
 WIDTH = replace(LEARNED, width="learned")
+TEMPERED = replace(ALONE, tempered=True)
 # Spreads of the keys in widths: how few of them are active.
 SPREADS = {f"spread {spread:g}": replace(ALONE, keys="scaled", radius=spread * LEARNED.sigma) for spread in (1, 1.5, 2)}
 
@@ -101,6 +103,19 @@ ROUNDS: dict[str, dict[str, dict[str, Recipe]]] = {
     "sixth": {
         "hybrid": {label: _dropped(gate=gate) for label, gate in SPREADS.items()},
         "window": {label: _dropped() for label in SPREADS},
+    },
+    # The gate's say decays, alone or with its preference for near bytes: what helps early costs late.
+    "seventh": {
+        "hybrid": {
+            "tempered": _dropped(gate=TEMPERED),
+            "tempered, fading": replace(_dropped(gate=TEMPERED), gate_decay=1.0),
+            "fading": replace(_dropped(gate=ALONE), gate_decay=1.0),
+        },
+        "window": {
+            "dropout 0.1, half rate": _dropped(rate=1.5e-3),
+            "dropout 0.1, decay 0.5": replace(_dropped(), decay=0.5),
+            "dropout 0.1, short warm-up": replace(_dropped(), warmup=300),
+        },
     },
 }
 

@@ -146,10 +146,10 @@ def observe(trainer: Trainer, desk: Desk) -> tuple[list[list[float]], list[list[
 
 
 def learned_weights(trainer: Trainer) -> dict[str, list[Any]]:
-    """The powers, the floor's shares and the widths that the heads have learned: slot, layer, head; none where they are
-    fixed.
+    """The powers, the floor's shares, the widths and the tempers that the heads have learned: slot, layer, head; none
+    where they are fixed.
     """
-    powers, shares, widths = [], [], []
+    powers, shares, widths, tempers = [], [], [], []
     for place, slot in enumerate(trainer.run.slots):
         gate = slot.recipe.gate
         held = [trainer.stack.weights.get(f"{layer}.attention.weight") for layer in range(trainer.run.shape.layers)]
@@ -157,7 +157,8 @@ def learned_weights(trainer: Trainer) -> dict[str, list[Any]]:
         powers.append([(1 + layer[0]).tolist() for layer in learned if gate.weight == "learned"])
         shares.append([floor_shares(layer[1], gate).tolist() for layer in learned if gate.floor])
         widths.append([(gate.sigma / layer[2].exp()).tolist() for layer in learned if gate.width == "learned"])
-    return {"head_powers": powers, "head_shares": shares, "head_widths": widths}
+        tempers.append([layer[3].tolist() for layer in learned if gate.tempered])
+    return {"head_powers": powers, "head_shares": shares, "head_widths": widths, "head_tempers": tempers}
 
 
 def visible(counts: list[float], chunk: int, block: int, near: int = 0, floor: float = 0.0) -> int:

@@ -107,7 +107,7 @@ def compared(measure: str) -> list[str]:
     ]
 
 
-ROUNDS = ("first", "second", "third", "fourth", "fifth", "sixth")
+ROUNDS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")
 
 
 def candidates(name: str, title: str) -> list[str]:

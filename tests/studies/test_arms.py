@@ -32,9 +32,12 @@ def draw(settings: Run, seed: int = 0) -> list[torch.Tensor]:
     return [torch.randn(size, generator=generator) for _ in range(3)]
 
 
-def parameters(powers: list[float], factors: tuple[float, float] = (1.0, 1.0)) -> torch.Tensor:
-    """What two heads have learned: powers, no floor, and what their widths are divided by."""
-    return torch.stack([torch.tensor(powers) - 1, torch.zeros(2), torch.tensor(factors).log()])[None]
+def parameters(
+    powers: list[float], factors: tuple[float, float] = (1.0, 1.0), tempers: tuple[float, float] = (1.0, 1.0)
+) -> torch.Tensor:
+    """What two heads have learned: powers, no floor, what their widths are divided by, and tempers."""
+    rows = [torch.tensor(powers) - 1, torch.zeros(2), torch.tensor(factors).log(), torch.tensor(tempers)]
+    return torch.stack(rows)[None]
 
 
 def by_hand(
@@ -90,6 +93,33 @@ def test_a_floor_mixes_every_key_in() -> None:
     torch.testing.assert_close(open_, whole, rtol=0, atol=1e-5)
 
 
+def test_a_temper_weighs_what_the_gate_leaves_open() -> None:
+    gate = Gate(weight="learned", tempered=True, gradient=0.0, chunk=CHUNK, near=5)
+    alpha = torch.tensor([[0.5, 0.0, 0.3, 0.2], [0.1, 0.9, 0.0, 0.0]])[None, :, None].requires_grad_()
+    learned = parameters([0.6, 1.2], tempers=(0.5, -0.2)).requires_grad_()
+    factors = gate_weights(alpha, gate, learned)
+    expected = [[(3 * a) ** 0.5 * 3**-0.4 for a in (0.5, 0.0, 0.3, 0.2)], [0.1**-0.2, 0.9**-0.2, 0.0, 0.0]]
+    torch.testing.assert_close(factors[0, :, 0], torch.tensor(expected))
+    # A closed key gives no gradient, and no infinite one.
+    by_alpha, by_learned = torch.autograd.grad(factors.square().sum(), (alpha, learned))
+    assert torch.isfinite(by_alpha).all()
+    assert torch.isfinite(by_learned).all()
+    assert (by_alpha[alpha == 0] == 0).all()
+    # At 0, with a power of 1, it is full softmax over the keys that are open.
+    assert gate_weights(alpha, gate, parameters([1.0, 1.0], tempers=(0.0, 0.0)))[0, 0, 0].tolist() == [1, 0, 1, 1]
+    # At 1 it is the learned weight.
+    settings = hybrid(gate)
+    q, k, v = draw(settings)
+    plain = attention(hybrid(replace(gate, tempered=False)))(0, q, k, v, parameters([0.6, 1.2]))
+    torch.testing.assert_close(attention(settings)(0, q, k, v, parameters([0.6, 1.2])), plain, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [{"gradient": 1.0}, {"floor": 0.5}, {"weight": "relative"}])
+def test_a_temper_belongs_to_a_learned_weight(wrong: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="tempered weights are learned ones"):
+        Gate(**{"weight": "learned", "tempered": True, "gradient": 0.0} | wrong)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("wrong", [{"floor": 0.5}, {"floor": 1.0, "weight": "learned"}, {"floor": -0.1}])
 def test_a_floor_belongs_to_a_learned_weight(wrong: dict[str, object]) -> None:
     with pytest.raises(InputError, match="a floor is a share"):
@@ -140,7 +170,7 @@ def test_gates_of_one_problem_are_weighed_apart() -> None:
     )
     settings = hybrid(*gates)
     q, k, v = draw(settings)
-    learned = 0.3 * torch.randn(len(gates), 3, settings.shape.heads, generator=torch.Generator().manual_seed(1))
+    learned = 0.3 * torch.randn(len(gates), 4, settings.shape.heads, generator=torch.Generator().manual_seed(1))
     joint = attention(settings)(0, q, k, v, learned)
     for place, gate in enumerate(gates):
         rows = slice(2 * place, 2 * place + 2)
@@ -158,13 +188,14 @@ def test_even_coefficients_with_relative_weights_are_full_softmax() -> None:
 def test_learned_weights_are_parameters_and_learn() -> None:
     learned = Gate(weight="learned", chunk=CHUNK)
     # Without a gradient to the keys the widths still learn.
-    settings = hybrid(replace(learned, floor=0.5), learned, Gate(), replace(learned, width="learned", gradient=0.0))
+    last = replace(learned, width="learned", gradient=0.0, tempered=True)
+    settings = hybrid(replace(learned, floor=0.5), learned, Gate(), last)
     trainer = Trainer(settings, attention(settings), corpus())
     names = [name for name in trainer.stack.weights if name.endswith("weight")]
     assert names == ["0.attention.weight", "1.attention.weight"]
     before = {name: trainer.stack.weights[name].detach().clone() for name in names}
     # Powers of 0 and 1, less 1, and the floor's share as it begins.
-    assert before[names[0]].tolist() == [[[-1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]] * 4
+    assert before[names[0]].tolist() == [[[-1.0, 0.0], [0.0, 0.0], [0.0, 0.0], [1.0, 1.0]]] * 4
     trainer.train()
     for name in names:
         moved = (trainer.stack.weights[name].detach() - before[name]).abs()
@@ -174,11 +205,12 @@ def test_learned_weights_are_parameters_and_learn() -> None:
         assert float(moved[1, 1].max()) == 0.0
         assert float(moved[2, 0, 1]) == 0.0
         assert float(moved[:3, 2].max()) == 0.0
-        assert float(moved[3, 2].min()) > 1e-4
+        assert float(moved[3, 2:].min()) > 1e-4
     found = learned_weights(trainer)
     assert [len(each) for each in found["head_powers"]] == [2, 2, 0, 2]
     assert [len(each) for each in found["head_shares"]] == [2, 0, 0, 0]
     assert [len(each) for each in found["head_widths"]] == [0, 0, 0, 2]
+    assert [len(each) for each in found["head_tempers"]] == [0, 0, 0, 2]
     assert all(abs(share - 0.5) < 0.1 for layer in found["head_shares"][0] for share in layer)
     assert all(0 < abs(width - 2.0) < 0.2 for layer in found["head_widths"][3] for width in layer)
     # Other parameters start as they do without these.

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 from studies.arms import attention
-from studies.config import SHAPES, VOCABULARY, Recipe, Shape
+from studies.config import SHAPES, VOCABULARY, Gate, Recipe, Shape
 from studies.model import Stack, decays, shapes
 
 
@@ -105,6 +105,18 @@ def test_the_small_model_has_the_papers_size() -> None:
 def test_a_slot_starts_the_same_in_any_stack() -> None:
     alone, both = run("softmax", seeds=(5,)), run("window", seeds=(0, 5), window=8)
     assert torch.equal(Stack(alone, attention(alone)).parameters[0], Stack(both, attention(both)).parameters[1])
+
+
+def test_what_a_gate_learns_may_have_its_own_decay() -> None:
+    settings = run("hybrid")
+    recipes = [Recipe(gate=Gate(weight="learned"), decay=0.2, gate_decay=other) for other in (1.0, None)]
+    settings = replace(settings, slots=tuple(replace(settings.slots[0], recipe=recipe) for recipe in recipes))
+    stack = Stack(settings, attention(settings))
+    stack.parameters.data.copy_(decays(settings))
+    assert (stack.weights["0.attention.weight"][0] == 1).all()
+    assert (stack.weights["0.attention.weight"][1] == 0.2).all()
+    assert (stack.weights["0.attention.qkv"] == 0.2).all()
+    assert (stack.weights["0.attention.gain"] == 0.1).all()
 
 
 def test_the_recipe_decays_matrices_alone() -> None:
