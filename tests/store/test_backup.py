@@ -37,6 +37,22 @@ def new_place(request: pytest.FixtureRequest, folder: Path) -> Iterator[Place]:
     place.close()
 
 
+def test_holds_and_drops_name_the_state_that_came_back(place: Place, new_place: Place, folder: Path) -> None:
+    """Neither loads the memory: what they say of it is what the restoration said, not what was lost."""
+    store = place.open()
+    memory = fill(store)
+    hold = store.hold("icu", "e5", reason="court")
+    store.backup(folder / "copy.db")
+    memory.admit(**arrival(1, far=3.0))
+    with new_place.open() as fresh:
+        assert fresh.restore(folder / "copy.db", ledger=store).edits_lost == 1
+        digest = fresh["icu"].digest
+        assert digest != memory.digest
+        assert parse_event(fresh.release(hold).statement).subject.sha256 == digest
+        assert parse_event(fresh.drop("icu", expected=digest).statement).subject.sha256 == digest
+        fresh.verify()
+
+
 def test_a_backup_brings_everything_back(place: Place, new_place: Place, folder: Path) -> None:
     store = place.open(origin="ledger.example/ward")
     memory = fill(store)

@@ -192,6 +192,7 @@ def test_a_damaged_memory_can_be_dropped(place: Place) -> None:
     memory.prune("archive", sketch=1)
     memory.admit(**arrival(1, far=3.0))
     digest, live, cold = memory.digest, len(memory), len(memory.warranties())
+    audit = store.hold("icu", "e1", reason="audit")
     fill(store, "other", seed=1)
     with store._database.engine.connect() as connection:
         for column in (tables.states.c.state, tables.anchors.c.weights):
@@ -203,6 +204,11 @@ def test_a_damaged_memory_can_be_dropped(place: Place) -> None:
         place.open()["icu"].delete("e1")
     with pytest.raises(Conflict):
         place.open().drop("icu", expected="0" * 64)
+    # A hold forbids it, and can be ended though the memory cannot be loaded.
+    with pytest.raises(StoreError, match=r"'e1' must be kept: hold .*, audit.*release its holds"):
+        place.open().drop("icu")
+    released = place.open().release(audit)
+    assert parse_event(released.statement).subject.sha256 == digest
     hold = place.open().hold("other", "e1", reason="court")
     event = parse_event(place.open().drop("icu", expected=digest).statement)
     assert event.subject.sha256 == digest

@@ -18,18 +18,18 @@ from types import TracebackType
 from typing import Any, Literal, overload
 
 import numpy.typing as npt
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from expunge.attest import attest_creation
 from expunge.commitment import new_salts
 from expunge.entries import check_subject
-from expunge.errors import InputError, Refused, StoreError
+from expunge.errors import InputError, Refused, StoreError, VerificationError
 from expunge.ledger.envelope import open_statement
 from expunge.ledger.log_proof import ExtensionProof, InclusionProof
 from expunge.ledger.merkle import consistency_path, inclusion_path
 from expunge.ledger.note import NoteKey, SignedNote, parse_note
-from expunge.ledger.predicate import parse_predicate
+from expunge.ledger.predicate import Predicate, parse_predicate
 from expunge.ledger.signing import VerifyingKey
 from expunge.ledger.statement import Subject
 from expunge.memory import Memory
@@ -37,7 +37,7 @@ from expunge.store.backup import Restored, export_ledger, restore_store, write_b
 from expunge.store.database import Database, Vacuumed
 from expunge.store.erasure import Erased, SubjectErasure, part_of, read_erasure, write_erasure
 from expunge.store.events import Event, subject_commitment
-from expunge.store.holds import Hold, check_terms, holds_of
+from expunge.store.holds import Hold, check_terms, hold_reason, holds_of
 from expunge.store.identity import Identity
 from expunge.store.image import Facts, Image
 from expunge.store.integrity import Verified, verify_store
@@ -178,10 +178,18 @@ class Store:
                 return leaf_at(connection, answer["leaf"])
             if connection.execute(select(memories).where(memories.c.number == stored.number)).first() is None:
                 raise StoreError(f"the memory {name!r} was dropped")
-            last = parse_predicate(open_statement(last_edit(connection, stored.uuid).envelope, [self.public_key]))
+            last = self._last(connection, stored)
             check_expected(expected, last.state_after)
             if holds := holds_of(connection, stored.number):
-                raise stored.refusal(connection, {hold.id or hold.subject or "": hold for hold in holds})
+                held = {hold.id or hold.subject or "": hold for hold in holds}
+                try:
+                    refusal = stored.refusal(connection, held)
+                except VerificationError as problem:
+                    raise StoreError(
+                        f"{hold_reason(held)}. No receipt says so, since the memory cannot be loaded ({problem}); "
+                        "to drop it, release its holds"
+                    ) from problem
+                raise refusal
             head = Head(connection)
             pen = Pen(self._database, connection, head, self._identity.secret, stored.number)
             pen.drop()
@@ -290,19 +298,20 @@ class Store:
         return Hold(number, name, terms["id"], terms["subject"], reason)
 
     def release(self, hold: Hold | int) -> Leaf:
-        """End a hold."""
+        """End a hold. The memory is not loaded, so a damaged one can be released, and then dropped."""
         number = hold.number if isinstance(hold, Hold) else hold
         found = next((known for known in self.holds() if known.number == number), None)
         if found is None:
             raise InputError(f"there is no hold {number}")
         stored = self[found.memory]
-        with stored.writing() as (connection, image):
+        with stored.locked() as connection:
             if all(known.number != number for known in holds_of(connection, stored.number)):
                 raise InputError(f"there is no hold {number} any more")
             head = Head(connection)
             pen = Pen(self._database, connection, head, self._identity.secret, stored.number)
             pen.lift_hold(number)
-            leaf = self._tell(head, "released", stored.uuid, image.memory.digest, number)
+            digest = self._last(connection, stored).state_after
+            leaf = self._tell(head, "released", stored.uuid, digest, number)
             connection.commit()
             self._database.settle(connection)
         return leaf
@@ -520,6 +529,10 @@ class Store:
                 request.note(connection, write_erasure(done))
             connection.commit()
         return done
+
+    def _last(self, connection: Connection, stored: StoredMemory) -> Predicate:
+        """What the ledger says last of a memory, whether or not that can be loaded."""
+        return parse_predicate(open_statement(last_edit(connection, stored.uuid).envelope, [self.public_key]))
 
     def _tell(self, head: Head, kind: Literal["held", "released"], memory: str, digest: str, number: int) -> Leaf:
         event = Event.at(self._identity.clock, kind, memory, Subject("state", digest), hold=number)
