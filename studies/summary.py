@@ -36,16 +36,16 @@ class Comparison:
 
 
 COMPARISONS = (
-    Comparison("3m", "enwik8, 3.22M, seven seeds", "2.178 / 2.383, −8.6%, p = 0.001"),
-    Comparison("tinystories", "TinyStories, 3.22M, three seeds", "lower on 3 of 3, p = 0.057"),
-    Comparison("10m-paper", "enwik8, 10M, five seeds, the paper's recipe", "+2.5% (20 MB of text)"),
-    Comparison("10m-tuned", "enwik8, 10M, five seeds, first tuning", "–"),
-    Comparison("10m-third", "enwik8, 10M, five seeds, third tuning", "–"),
-    Comparison("10m-half", "enwik8, 10M, five seeds, third tuning, 3,000 steps", "–"),
-    Comparison("10m-dropout", "enwik8, 10M, five seeds, fourth and fifth tuning", "–"),
-    Comparison("32m", "enwik8, 32M, one seed, fourth and fifth tuning", "behind, one seed"),
-    Comparison("32m-half", "enwik8, 32M, one seed, the same, 3,000 steps", "–"),
-    Comparison("3m-tuned", "enwik8, 3.22M, seven seeds, third tuning", "–"),
+    Comparison("3m", "enwik8, 3.22M, the paper's recipe", "2.178 / 2.383, −8.6%, p = 0.001"),
+    Comparison("3m-tuned", "enwik8, 3.22M, third tuning", "–"),
+    Comparison("tinystories", "TinyStories, 3.22M, the paper's recipe", "lower on 3 of 3, p = 0.057"),
+    Comparison("10m-paper", "enwik8, 10M, the paper's recipe", "+2.5% (20 MB of text)"),
+    Comparison("10m-tuned", "enwik8, 10M, first tuning", "–"),
+    Comparison("10m-half", "enwik8, 10M, third tuning, 3,000 steps", "–"),
+    Comparison("10m-third", "enwik8, 10M, third tuning, 6,000 steps", "–"),
+    Comparison("10m-dropout", "enwik8, 10M, with dropout, 6,000 steps", "–"),
+    Comparison("32m-half", "enwik8, 32M, with dropout, 3,000 steps", "–"),
+    Comparison("32m", "enwik8, 32M, with dropout, 6,000 steps", "behind, one seed"),
 )
 
 

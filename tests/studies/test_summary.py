@@ -57,4 +57,4 @@ def test_one_seed_has_no_interval_and_a_whole_window_is_all(tmp_path: Path, monk
     assert cells[1:] == ["1.900", "2.000 (60)", "2.500", "–", "−5.0%", "–", "1 of 1", "behind, one seed"]
     # A window of 60 of 64 is another setting than full softmax; one of 64 is not.
     (row,) = summary.repeated()[2:]
-    assert row == "| enwik8, 3.22M, seven seeds, third tuning | 0.020 | 0.100 |"
+    assert row == "| enwik8, 3.22M, third tuning | 0.020 | 0.100 |"
