@@ -203,6 +203,8 @@ def test_erase_a_subject_everywhere(ward: Path) -> None:
     assert "CommitmentMismatch" in call(*about, "--subject", "p-3", "--salt", done["salt"], code=1).stderr
     call(*about, "--subject", "p-2", code=2)
     call(*about, "--subject", "p-2", "--salt", "xyz", code=2)
+    call(*about, "--subject", "2", "--salt", done["salt"] + b"p-".hex(), code=2)
+    call(*about, "--subject", "\udcff", "--salt", done["salt"], code=2)
     assert call("erase-subject", "p-2", code=2).stderr.startswith("error: InputError")
     for name in ("ward", "other"):
         assert "p-2" not in call("search", name, "--at", "0,0", "-n", 50).stdout

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from expunge import VerificationError
+from expunge import InputError, VerificationError
 from expunge.ledger.statement import Statement, Subject, parse_statement
 from expunge.store.events import EVENT_TYPE, Event, parse_event, subject_commitment
 
@@ -80,3 +80,13 @@ def test_a_subject_is_committed_to_under_a_salt() -> None:
     assert subject_commitment(b"s" * 32, "patient-17") == subject_commitment(b"s" * 32, "patient-17")
     assert subject_commitment(b"s" * 32, "patient-17") != subject_commitment(b"t" * 32, "patient-17")
     assert subject_commitment(b"s" * 32, "patient-17") != subject_commitment(b"s" * 32, "patient-18")
+
+
+def test_a_salt_of_another_length_commits_to_nothing() -> None:
+    """Its last bytes would be the first of another name: the summary of patient-17 would verify for 17."""
+    salt = b"s" * 32
+    for wrong, name in ((salt + b"patient-", "17"), (salt[:-1], "spatient-17"), (b"", "s" * 32 + "patient-17")):
+        with pytest.raises(InputError, match="32 bytes"):
+            subject_commitment(wrong, name)
+    with pytest.raises(InputError, match="Unicode"):
+        subject_commitment(salt, "\udcff")

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from expunge.errors import VerificationError
+from expunge.commitment import SALT_BYTES
+from expunge.errors import InputError, VerificationError
 from expunge.ledger.canonical import Json
 from expunge.ledger.statement import Statement, Subject
 
@@ -93,4 +94,11 @@ def _is_summary(value: Json) -> bool:
 
 def subject_commitment(salt: bytes, subject: str) -> str:
     """Commitment to a data subject; whoever has the salt can show whom an erasure was about."""
-    return hashlib.sha256(b"expunge/subject-commitment/v1\n" + salt + subject.encode()).hexdigest()
+    # Nothing separates the two: bytes of a longer or shorter salt would pass for the beginning of another name.
+    if len(salt) != SALT_BYTES:
+        raise InputError(f"the salt of a subject has {SALT_BYTES} bytes, not {len(salt)}")
+    try:
+        name = subject.encode()
+    except UnicodeEncodeError:
+        raise InputError("a subject must be valid Unicode") from None
+    return hashlib.sha256(b"expunge/subject-commitment/v1\n" + salt + name).hexdigest()
