@@ -6,9 +6,12 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from expunge.errors import ExpungeError, InputError, StoreError
@@ -186,6 +189,17 @@ def test_passphrases(tmp_path: Path) -> None:
         load_signing_key(tmp_path / "open.pem", "secret")
     with pytest.raises(InputError):
         save_signing_key(LOG_KEY, tmp_path / "empty.pem", "")
+    long = "é" * 511 + "e"
+    assert SigningKey.from_pem(LOG_KEY.to_pem(long), long).public == LOG_KEY.public
+    with pytest.raises(InputError, match="1023 bytes"):
+        save_signing_key(LOG_KEY, tmp_path / "long.pem", long + "e")
+    assert not (tmp_path / "long.pem").exists()
+
+
+@pytest.mark.parametrize("kind", [Ed448PrivateKey, X25519PrivateKey])
+def test_a_key_for_something_else_signs_nothing(kind: Any) -> None:
+    with pytest.raises(SigningKeyWrongType):
+        SigningKey(kind.generate())
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,9 @@ def test_a_key_may_be_given(place: Place, folder: Path) -> None:
     assert place.open(signing_key=key, origin="ledger.example/one").origin == "ledger.example/one"
     with pytest.raises(StoreError, match="origin"):
         place.open(signing_key=key, origin="ledger.example/two")
+    for wrong in (key.private, key.public, 7):
+        with pytest.raises(InputError, match="signing_key is"):
+            place.open(signing_key=wrong)
 
 
 def test_postgresql_needs_a_key(server: Server) -> None:

@@ -55,6 +55,8 @@ __all__ = [
 PUBLIC_KEY_SIZE = 32
 SIGNATURE_SIZE = 64
 _MAX_KEY_FILE = 16 * 1024
+# What OpenSSL takes for a password.
+_MAX_PASSPHRASE = 1023
 _ENCRYPTED_HEADER = b"-----BEGIN ENCRYPTED PRIVATE KEY-----"
 
 
@@ -109,6 +111,8 @@ class SigningKey:
     public: VerifyingKey = field(init=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.private, Ed25519PrivateKey):
+            raise SigningKeyWrongType(f"a signing key is an Ed25519 private key, not a {type(self.private).__name__}")
         object.__setattr__(self, "public", VerifyingKey(self.private.public_key().public_bytes_raw()))
 
     @classmethod
@@ -138,7 +142,10 @@ class SigningKey:
         if passphrase is not None:
             if not passphrase:
                 raise InputError("an empty passphrase protects nothing; pass None to store the key in clear")
-            encryption = BestAvailableEncryption(passphrase.encode("utf-8", "surrogatepass"))
+            secret = passphrase.encode("utf-8", "surrogatepass")
+            if len(secret) > _MAX_PASSPHRASE:
+                raise InputError(f"a passphrase has at most {_MAX_PASSPHRASE} bytes, not {len(secret)}")
+            encryption = BestAvailableEncryption(secret)
         return self.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
 
     @classmethod

@@ -90,8 +90,10 @@ def recognise(
 def _source(key: KeySource, beside: Path | None) -> SigningKey | Path:
     if isinstance(key, SigningKey):
         return key
-    if key is not None:
+    if isinstance(key, str | os.PathLike):
         return Path(key)
+    if key is not None:
+        raise InputError(f"signing_key is a SigningKey or the path of one, not a {type(key).__name__}")
     if beside is None:
         raise InputError("a PostgreSQL store needs signing_key=: a path to a key file, or a SigningKey")
     return beside
