@@ -150,6 +150,29 @@ def test_checkpoints(ward: Path) -> None:
     assert refused("verify", "checkpoint", "extension.txt", "--older", "new.txt", *TRUST) == "LogProofOldSizeMismatch"
 
 
+def test_an_extension_is_kept_as_well_as_a_head(ward: Path) -> None:
+    """What a monitor has after its first comparison is an extension proof, with a newer head in it."""
+    call("checkpoint", "export", "--out", "kept.txt")
+    for number, older in enumerate(("kept.txt", "extension-0.txt")):
+        call("delete", "other", f"h00{number}")
+        call("checkpoint", "export", "--since", older, "--out", f"extension-{number}.txt")
+    newest = ("verify", "checkpoint", "extension-1.txt", *TRUST, "--older")
+    assert answer(*newest, "extension-0.txt")["size"] == 5
+    assert refused(*newest, "kept.txt") == "LogProofOldSizeMismatch"
+    assert answer("checkpoint", "check", "extension-0.txt", *TRUST)["kept"]["size"] == 4
+    call("keygen", "w.pem")
+    mine = ("--name", "w.example", *TRUST, "--key", "w.pem")
+    assert answer("checkpoint", "cosign", "extension-1.txt", "--older", "extension-0.txt", *mine)["extends"] is True
+
+
+def test_there_is_no_extension_of_a_head_of_another_log(ward: Path) -> None:
+    call("create", "ward", "hours.csv", "--sigma", 2, "--nu", 0.3, "--store", "sqlite:///strange.db")
+    call("checkpoint", "export", "--out", "strange.txt", "--store", "sqlite:///strange.db")
+    since = ("checkpoint", "export", "--since", "strange.txt", "--out", "extension.txt")
+    assert refused(*since) == "NoteSignerUnknown"
+    assert not Path("extension.txt").exists()
+
+
 def test_witnesses(ward: Path) -> None:
     call("checkpoint", "export", "--out", "kept.txt")
     call("delete", "other", "h000")
@@ -210,7 +233,10 @@ def test_a_witness_cosigns_nothing_that_does_not_extend_its_last_head(ward: Path
     # The fork: as many leaves, then more, none of them the witness's.
     call("delete", "other", "h001", *fork)
     call("delete", "other", "h002", *fork)
-    call("checkpoint", "export", "--since", "last.txt", "--out", "forked.txt", *fork)
+    since = ("checkpoint", "export", "--since", "last.txt", "--out", "forked.txt", *fork)
+    assert refused(*since) == "ConsistencyNewRootMismatch"
+    with open_store("sqlite:///fork.db", "expunge.db.key") as store:
+        Path("forked.txt").write_bytes(store.consistency(4).to_bytes())
     assert refused("checkpoint", "cosign", "forked.txt", "--older", "last.txt", *mine) == "ConsistencyNewRootMismatch"
     call("checkpoint", "export", "--out", "forked-head.txt", *fork)
     assert refused("checkpoint", "cosign", "forked-head.txt", "--older", "last.txt", *mine, code=2) == "InputError"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,10 +18,10 @@ from expunge.errors import InputError
 
 if TYPE_CHECKING:
     from expunge.ledger.checkpoint import Checkpoint
-    from expunge.ledger.note import SignedNote
+    from expunge.ledger.note import NoteKey, SignedNote
     from expunge.store import Store
 
-__all__ = ["add", "extension_in", "head_content", "head_of"]
+__all__ = ["add", "extension_in", "head_content", "head_of", "kept_head"]
 
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.", show_default=False)]
 
@@ -88,7 +89,7 @@ def export(
         if since is None:
             data = store.checkpoint().to_bytes()
         else:
-            data = store.consistency(_within(store, head_of(read_file(since))[0])).to_bytes()
+            data = _extension(store, read_file(since), [store.log_key], store.origin)
     head, _ = head_of(data)
     if out is not None:
         write_file(out, data, force=force)
@@ -138,7 +139,7 @@ def cosign(
     data = read_file(file)
     head, note = head_of(data)
     if older is not None:
-        verify_consistency(read_file(older), extension_in(data, file), log_keys, log)
+        verify_consistency(kept_head(read_file(older)), extension_in(data, file), log_keys, log)
     else:
         verify_checkpoint(note, log_keys, log)
     key = load_signing_key(session.signing_key, os.environ.get(PASSPHRASE) or None)
@@ -177,15 +178,12 @@ def check(
     Exits with 1 if the log was truncated, rewritten or replaced.
     """
     from expunge.cli.render import verified_line
-    from expunge.verify import verify_consistency
 
     kept = read_file(file)
     head, _ = head_of(kept)
     with session.store() as store:
         keys = trusted(trust or [store.log_key.to_text()], origin)
-        proof = store.consistency(_within(store, head))
-    verify_consistency(kept, proof.to_bytes(), *keys.log)
-    new, _ = head_of(proof.to_bytes())
+        new, _ = head_of(_extension(store, kept, *keys.log))
     session.show(
         {"verified": True, "kept": head_content(head), "now": head_content(new)},
         verified_line(f"{new.size} leaves now extend the {head.size} of {file}"),
@@ -202,6 +200,11 @@ def head_of(data: bytes) -> tuple[Checkpoint, SignedNote]:
     return parse_checkpoint(note.text), note
 
 
+def kept_head(data: bytes) -> bytes:
+    """The signed head in a file that was kept: the file itself, or the newer head of an extension proof."""
+    return head_of(data)[1].to_bytes()
+
+
 def extension_in(data: bytes, file: Path) -> bytes:
     """The same bytes, if they are an extension proof."""
     if not data.startswith(b"old "):
@@ -214,10 +217,14 @@ def head_content(head: Checkpoint) -> dict[str, Any]:
     return {"origin": head.origin, "size": head.size, "root": head.root.hex()}
 
 
-def _within(store: Store, head: Checkpoint) -> int:
-    """The size of a kept head, which the log must have reached."""
+def _extension(store: Store, kept: bytes, log_keys: Iterable[NoteKey], origin: str) -> bytes:
+    """The proof that the log only grew since a kept head; a log that did not has none."""
     from expunge.ledger.errors import ConsistencySizesReversed
+    from expunge.verify import verify_consistency
 
+    head, _ = head_of(kept)
     if head.size > store.size:
         raise ConsistencySizesReversed(f"the kept head has {head.size} leaves, the log {store.size}: it was truncated")
-    return head.size
+    proof = store.consistency(head.size).to_bytes()
+    verify_consistency(kept_head(kept), proof, log_keys, origin)
+    return proof

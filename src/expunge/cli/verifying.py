@@ -377,7 +377,7 @@ def checkpoint(
     With --older, FILE is what `expunge checkpoint export --since` wrote: the new head, and the proof that the log only
     grew. A log that was truncated, rewritten, or shown differently to different people cannot supply it.
     """
-    from expunge.cli.checkpoints import extension_in, head_content, head_of
+    from expunge.cli.checkpoints import extension_in, head_content, head_of, kept_head
     from expunge.ledger.checkpoint import verify_checkpoint, verify_cosignatures
     from expunge.verify import verify_consistency
 
@@ -389,7 +389,7 @@ def checkpoint(
     if known:
         verify_cosignatures(note, known, needed, now=int(time.time()))
     if older is not None:
-        verify_consistency(read_file(older), extension_in(data, file), log_keys, name)
+        verify_consistency(kept_head(read_file(older)), extension_in(data, file), log_keys, name)
     checked = ["signature", *(["cosignatures"] if known else []), *(["consistency"] if older is not None else [])]
     session.show(
         {"verified": True, "checked": checked, **head_content(head)},
