@@ -250,6 +250,29 @@ def test_a_memory_that_its_erasures_leave_too_small_does_not_come_back(place: Pl
         fresh.verify()
 
 
+def test_a_memory_made_after_the_backup_is_gone_and_the_ledger_says_so(
+    place: Place, new_place: Place, folder: Path
+) -> None:
+    store = place.open()
+    fill(store)
+    store.backup(folder / "copy.db")
+    fill(store, "late", seed=1).delete("e3")
+    store.hold("late", subject="patient-1", reason="court")
+    fill(store, "brief", seed=2)
+    store.drop("brief")
+    late = store["late"]
+    with new_place.open() as fresh:
+        restored = fresh.restore(folder / "copy.db", ledger=store)
+        assert restored.memories == ("icu",)
+        assert restored.edits_lost == 2
+        last = fresh.receipts()[-1]
+        assert (last.kind, last.memory) == ("dropped", late.uuid)
+        assert parse_event(last.statement).subject.sha256 == late.digest
+        assert fresh.verify().memories == 1
+        fill(fresh, "late", seed=3)
+        assert fresh.verify().memories == 2
+
+
 def _cut(path: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-1]))

@@ -295,6 +295,9 @@ class _Restoration:
         for row in rows:
             if row.uuid not in history.dropped:
                 self._bring_back(row)
+        # What was created after the backup is lost, and the ledger says so.
+        for uuid in sorted(history.last.keys() - history.dropped - {row.uuid for row in rows}):
+            self._tell_dropped(uuid)
         self._insert(
             holds,
             [
@@ -366,7 +369,9 @@ class _Restoration:
             try:
                 self._erased[row.name] = memory.delete(names).applied
             except DeletionRefused as problem:
-                self._give_up(row, told, problem)
+                # What was erased must not come back, and without it this memory cannot: it goes.
+                self._lost[row.name] = problem.reason
+                self._tell_dropped(row.uuid)
                 return
         for statement, kind, edit in statements:
             self._head.append(self._identity.sign(statement), kind, row.uuid, edit)
@@ -386,18 +391,18 @@ class _Restoration:
             self._head.append(self._identity.sign(event.to_statement()), "released", memory)
         return len(lost)
 
-    def _give_up(self, row: Any, told: Predicate, problem: DeletionRefused) -> None:
-        """What was erased must not come back, and without it this memory cannot: it goes."""
-        self._lost[row.name] = problem.reason
+    def _tell_dropped(self, memory: str) -> None:
+        """Record that a memory which the ledger knows does not come back."""
+        told = self._history.last[memory]
         event = Event.at(
             self._identity.clock,
             "dropped",
-            row.uuid,
+            memory,
             Subject("state", told.state_after),
             live=told.after.live,
             pruned=told.after.pruned,
         )
-        self._head.append(self._identity.sign(event.to_statement()), "dropped", row.uuid)
+        self._head.append(self._identity.sign(event.to_statement()), "dropped", memory)
 
     def _insert(self, table: Table, rows: list[dict[str, Any]]) -> None:
         if rows:
