@@ -219,6 +219,31 @@ def test_a_damaged_memory_can_be_dropped(place: Place) -> None:
     assert store.holds() == [hold]
 
 
+def test_a_damaged_memory_does_not_keep_the_others_from_erasing_a_subject(place: Place) -> None:
+    store = place.open()
+    for seed, name in enumerate(("a", "b", "c")):
+        fill(store, name, seed=seed)
+    with store._database.engine.connect() as connection:
+        mine = tables.states.c.memory == store["b"].number
+        sealed = connection.execute(select(tables.states.c.state).where(mine)).scalar_one()
+        connection.execute(update(tables.states).where(mine).values(state=flip(sealed)))
+        connection.commit()
+    other = place.open()
+    done = other.erase_subject("patient-3", idempotency_key="k")
+    assert [(part.memory, part.outcome) for part in done.memories] == [
+        ("a", "decrement"),
+        ("b", "failed"),
+        ("c", "decrement"),
+    ]
+    assert "altered" in (done.memories[1].reason or "")
+    assert not done.complete
+    assert parse_event(other.leaf(done.index).statement).kind == "subject_erased"
+    # Under the same key what is done is not done again.
+    other.drop("b")
+    assert other.erase_subject("patient-3", idempotency_key="k").complete
+    assert other.verify().memories == 2
+
+
 # Values of every kind that SQLite keeps as it is given them, beside the kind that a column holds. A number in a column
 # of text becomes text.
 _TEXT, _BROKEN_TEXT, _NOTHING = "'text'", "CAST(x'ff' AS TEXT)", "NULL"

@@ -498,6 +498,9 @@ class Store:
                 # Somebody else erased the subject, or dropped the memory, in the meantime.
                 return None
             return Erased(name, stored.uuid, "failed", None, str(problem))
+        except VerificationError as problem:
+            # It is damaged and cannot be edited; the others can.
+            return Erased(name, stored.uuid, "failed", None, str(problem))
 
     def _summarise(self, subject: str, parts: list[Erased], request: Request | None) -> SubjectErasure:
         salt = new_salts(1)
