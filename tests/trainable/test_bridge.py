@@ -71,6 +71,16 @@ def test_a_refusal_changes_no_head() -> None:
     assert [memory.digest for memory in gates.memories] == digests
 
 
+def test_the_receipts_of_a_head_follow_one_another() -> None:
+    _, _, gates = frozen()
+    states = [[memory.digest] for memory in gates.memories]
+    for subject in ("record-2", "record-3", "record-5"):
+        for known, receipt in zip(states, gates.delete(subject=subject), strict=True):
+            assert receipt.state_before == known[-1]
+            known.append(receipt.state_after)
+    assert [known[-1] for known in states] == [memory.digest for memory in gates.memories]
+
+
 def test_unusable_contexts_are_refused() -> None:
     layer, x, gates = frozen()
     with pytest.raises(InputError, match="one context"):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from operator import index
 
@@ -68,9 +69,9 @@ class FrozenLayer:
         """
         ids = None if tokens is None else [str(place) for place in _places(tokens)]
         # Each head is edited beside the current one, and all replace theirs at once.
-        fresh = tuple(memory.refit() for memory in self.memories)
-        receipts = tuple(memory.delete(ids, subject=subject) for memory in fresh)
-        self.memories = fresh
+        edited = tuple(copy(memory) for memory in self.memories)
+        receipts = tuple(memory.delete(ids, subject=subject) for memory in edited)
+        self.memories = edited
         return receipts
 
     @contextmanager
