@@ -202,6 +202,21 @@ def test_witnesses(ward: Path) -> None:
     assert refused("verify", "receipt", "hours.csv", *TRUST, "--witness", "log.pem", code=4) == "StoreError"
 
 
+def test_a_witness_is_trusted_for_its_cosignatures_alone(ward: Path) -> None:
+    """The key of a witness, which signs nothing else, would verify a receipt that it signed."""
+    call("keygen", "w.pem")
+    call("checkpoint", "export", "--out", "head.txt")
+    words = ("checkpoint", "cosign", "head.txt", "--first", "--name", "w.example", *TRUST, "--key", "w.pem")
+    witness = answer(*words)["witness"]
+    own = ("--store", "sqlite:///own.db", "--key", "w.pem")
+    call("create", "ward", "hours.csv", "--sigma", 2, "--nu", 0.3, *own)
+    call("log", 0, "--out", "own.json", *own)
+    Path("own.tlog-proof").unlink()
+    assert refused("verify", "receipt", "own.json", "--trust", witness, code=2) == "VerifierKeyUnsupported"
+    both = ("--trust", witness, *TRUST, "--origin", "w.example")
+    assert refused("verify", "receipt", "own.json", *both, code=2) == "VerifierKeyUnsupported"
+
+
 def test_witnesses_of_evidence_cosign_the_log(ward: Path) -> None:
     """A bundle's head has no cosignature here, so that none can be found; without the log, none is looked for."""
     call("delete", "other", "h000", "--evidence", "e.zip")
@@ -311,7 +326,7 @@ def test_a_witness_is_no_log(ward: Path) -> None:
     call("checkpoint", "export", "--out", "head.txt")
     with open_store("sqlite:///expunge.db") as store:
         key = NoteKey(store.origin, store.public_key, NoteAlgorithm.COSIGNATURE_V1)
-    assert refused("verify", "checkpoint", "head.txt", "--trust", key.to_text(), code=2) == "InputError"
+    assert refused("verify", "checkpoint", "head.txt", "--trust", key.to_text(), code=2) == "VerifierKeyUnsupported"
 
 
 @pytest.mark.parametrize("text", ["", "no key", "a+b+c", "x+00000000+AAAA"])

@@ -72,13 +72,17 @@ class Trust:
 
 def trusted(given: list[str] | None, origin: str | None = None) -> Trust:
     """Read ``--trust``."""
-    from expunge.ledger.note import NoteKey
+    from expunge.ledger.errors import VerifierKeyUnsupported
+    from expunge.ledger.note import NoteAlgorithm, NoteKey
 
     if not given:
         raise InputError(
             "whom do you trust? give --trust with the log's verifier key (see: expunge show) or a PEM file"
         )
     found = [key for text in given for key in _read(text)]
+    for key in found:
+        if isinstance(key, NoteKey) and key.algorithm is NoteAlgorithm.COSIGNATURE_V1:
+            raise VerifierKeyUnsupported(f"{key.name} is a witness: its key goes with --witness")
     origins = {key.name for key in found if isinstance(key, NoteKey)}
     if origin is None and len(origins) > 1:
         raise InputError(f"the keys are of several logs ({', '.join(sorted(origins))}); choose one with --origin")
