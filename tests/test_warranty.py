@@ -357,3 +357,15 @@ def test_what_remains_of_a_valid_certificate_is_not_negative() -> None:
             assert all(row.remaining >= 0.0 for row in rows)
             slack = memory.solution.slack(keys[[int(row.id) for row in rows]]) if rows else np.zeros(0)
             assert all(row.remaining <= exact + 1e-9 for row, exact in zip(rows, slack, strict=True))
+
+
+def test_a_key_near_the_centre_of_a_tight_cluster_keeps_no_certificate_by_rounding() -> None:
+    # 1 − ⟨c, φ⟩²/‖c‖² of the pruned key is 1e−17 here, less than the rounding of its terms.
+    memory = Memory.fit([[-1.0, 0.0], [1.0, 0.0], [0.0, 0.2]], np.zeros(3), sigma=2.1e7, cap=1.0, ids=list("abc"))
+    assert memory.prune("forget").applied == ("c",)
+    memory.admit([0.0, 0.15], 0.0, id="d")
+    memory.admit([0.0, -2.1e7], 0.0, id="e")
+    whole = Memory.fit([*memory.keys, [0.0, 0.2]], np.zeros(5), sigma=2.1e7, cap=1.0)
+    assert whole.prove().outcome == "proved"
+    assert whole.coefficients[-1] == pytest.approx(0.5, abs=1e-6)
+    assert [row.status for row in memory.warranties()] == ["expired"]

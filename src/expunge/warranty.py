@@ -404,7 +404,7 @@ def _by_distance(anchor: Anchor, value: Vector, state: State) -> Vector:
     similarity = 0.5 * (state.slack[: state.sites] - state.offset + 1.0)
     along = float(then @ similarity) / anchor.norm_squared - 1.0
     across = max(0.0, _moved_squared(anchor, state) - along * along * anchor.norm_squared) + _SQUARED_ROUNDING
-    off_axis = np.sqrt(np.maximum(0.0, 1.0 - value * value / anchor.norm_squared))
+    off_axis = np.sqrt(np.maximum(0.0, 1.0 - value * value / anchor.norm_squared) + _SQUARED_ROUNDING)
     return np.asarray(np.maximum(plain, value + along * value - math.sqrt(across) * off_axis))
 
 
