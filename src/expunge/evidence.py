@@ -26,6 +26,7 @@ from expunge.ledger.encoding import encode_float
 from expunge.ledger.envelope import Envelope
 from expunge.ledger.log_proof import InclusionProof
 from expunge.types import AnyArray, Matrix, Vector
+from expunge.verify.errors import ProofNotProved
 from expunge.view import View
 
 if TYPE_CHECKING:
@@ -188,8 +189,11 @@ def write_evidence(
     """Write the bundle of one edit, whole or not at all, readable by its owner only.
 
     ``before`` must be read while the edit's journal runs; later, a :class:`Prior` kept from it serves, or None.
-    A bundle holds the keys and values of all remaining entries: handle it as you handle them.
+    A bundle holds the keys and values of all remaining entries: handle it as you handle them. A ``proof`` that proved
+    nothing raises ProofNotProved, since no verifier would accept the bundle.
     """
+    if proof is not None and proof.outcome != "proved":
+        raise ProofNotProved(f"the proof is {proof.outcome}: {proof.reason}; a bundle has a proof that holds, or none")
     if isinstance(before, View):
         before = None if before.digest == after.digest else Prior.of(before, after)
     bundle = Evidence(

@@ -398,6 +398,8 @@ def test_a_failed_proof_has_its_exit_code(ward: Path, monkeypatch: pytest.Monkey
         lambda self: replace(proof(self), outcome="undecidable", reason="a slack contains 0", witness=None),
     )
     assert "undecidable: a slack contains 0" in call("prove", "ward", code=1).stdout
+    assert "ProofNotProved" in call("export-evidence", "ward", "--out", "w.zip", "--proof", code=1).stderr
+    assert not Path("w.zip").exists()
 
 
 def test_what_a_preview_holds_is_what_is_printed() -> None:

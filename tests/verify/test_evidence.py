@@ -55,7 +55,7 @@ from expunge.ledger.errors import (
 from expunge.ledger.note import NoteAlgorithm, NoteKey
 from expunge.types import AnyArray
 from expunge.verify import verify_evidence
-from expunge.verify.errors import ProofDigestMismatch
+from expunge.verify.errors import ProofDigestMismatch, ProofNotProved
 from expunge.verify.evidence import parse_bundle
 
 from .alter import DROP, document, forge, leaves, members, objects, packed, put, rebundle, restated, spelled
@@ -564,6 +564,18 @@ def test_a_proof_of_another_partition() -> None:
     )
     with pytest.raises(EvidencePartitionMismatch):
         verify_evidence(changed, TRUSTED)
+
+
+def test_no_bundle_is_written_around_a_proof_that_proved_nothing(tmp_path: Path) -> None:
+    """A tie: one key has as many copies as reach the cap together, and nothing decides the group of the others."""
+    square = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+    keys = np.vstack([np.repeat(square, [2, 3, 3, 3], axis=0), [[0.5, 0.0]]])
+    memory = Memory.fit(keys, np.zeros(len(keys)), sigma=4.0, cap=1 / 8)
+    proof = memory.prove()
+    assert proof.outcome == "undecidable"
+    with pytest.raises(ProofNotProved, match="undecidable"):
+        write_evidence(tmp_path / "tie.zip", None, memory._view, case(FULL).envelope, proof=proof)
+    assert not list(tmp_path.iterdir())
 
 
 def test_one_entry_twice() -> None:
