@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +25,7 @@ import numpy as np
 
 from expunge.entries import encode_payload
 from expunge.errors import InputError, MissingExtra, StoreError
+from expunge.problem import LARGEST
 from expunge.types import Matrix
 
 __all__ = ["FORMATS", "Columns", "Table", "read_keys", "read_table"]
@@ -153,19 +155,27 @@ def _kind(name: str, kind: str | None) -> str:
 def _text(name: str, kind: str) -> _Frame:
     read = _json_lines if kind == "jsonl" else _separated
     delimiter = "\t" if kind == "tsv" else ","
+    source = "standard input" if name == "-" else name
     try:
-        if name == "-":
-            return read("standard input", sys.stdin, delimiter)
-        with Path(name).open(encoding="utf-8-sig", newline="") as file:
-            return read(name, file, delimiter)
+        with _opened(name) as file:
+            return read(source, file, delimiter)
     except UnicodeDecodeError as problem:
         raise InputError(
-            f"{name} is not UTF-8: byte {problem.start} of a block is {problem.object[problem.start]:#04x}"
+            f"{source} is not UTF-8: byte {problem.start} of a block is {problem.object[problem.start]:#04x}"
         ) from None
     except (OSError, ValueError) as problem:
         if isinstance(problem, InputError):
             raise
-        raise StoreError(f"cannot read {name}: {_reason(problem)}") from None
+        raise StoreError(f"cannot read {source}: {_reason(problem)}") from None
+
+
+def _opened(name: str) -> IO[str]:
+    """The text of a file, or of standard input: UTF-8 whatever the locale, without a byte order mark."""
+    if name != "-":
+        return Path(name).open(encoding="utf-8-sig", newline="")
+    if sys.stdin is None:
+        raise OSError("it is closed")
+    return TextIOWrapper(BytesIO(sys.stdin.buffer.read()), encoding="utf-8-sig", newline="")
 
 
 def _separated(name: str, file: IO[str], delimiter: str) -> _Frame:
@@ -408,6 +418,8 @@ def _number(frame: _Frame, row: int, column: str, cell: Any) -> float:
             number = math.inf
     if not math.isfinite(number):
         raise InputError(f"{frame.at(row, column)}: {_described(cell)} is not a finite number")
+    if abs(number) > LARGEST:
+        raise InputError(f"{frame.at(row, column)}: {_described(cell)} is not below 1e150 in magnitude")
     return number
 
 
@@ -432,6 +444,10 @@ def _name(frame: _Frame, row: int, column: str, cell: Any) -> str | None:
     if cell is None or cell is _ABSENT or cell == "":
         return None
     if isinstance(cell, str):
+        try:
+            cell.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{frame.at(row, column)}: {_described(cell)} is not valid Unicode") from None
         return cell
     if isinstance(cell, int) and not isinstance(cell, bool):
         return str(cell)

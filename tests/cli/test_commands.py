@@ -88,6 +88,22 @@ def test_import_row_by_row(ward: Path) -> None:
     assert "keys of 3 columns, but 'ward' has 2" in call("import", "ward", "wide.csv", code=2).stderr
 
 
+@pytest.mark.parametrize("row", ['{"id": "\\ud800", "k": [0, 0], "v": 1}', '{"id": "z", "k": [2e150, 0], "v": 1}'])
+def test_an_import_with_a_bad_row_admits_none(ward: Path, row: str) -> None:
+    Path("more.jsonl").write_text(f'{{"id": "y", "k": [0, 0], "v": 1}}\n{row}\n')
+    before = answer("show", "ward")["digest"]
+    assert "more.jsonl, row 2 (line 2), column" in call("import", "ward", "more.jsonl", code=2).stderr
+    assert answer("show", "ward")["digest"] == before
+
+
+def test_an_import_that_skips_needs_ids(ward: Path) -> None:
+    Path("more.csv").write_text("k0,k1,v0\n0,0,97\n")
+    assert answer("import", "ward", "more.csv")["admitted"] == 1
+    before = answer("show", "ward")["digest"]
+    assert "more.csv has no ids" in call("import", "ward", "more.csv", "--skip-existing", code=2).stderr
+    assert answer("show", "ward")["digest"] == before
+
+
 def test_import_from_standard_input(ward: Path) -> None:
     found = answer("import", "ward", "-", "--format", "csv", input="id,k0,k1,v0\nz,1,1,97\n")
     assert found["admitted"] == 1

@@ -94,8 +94,21 @@ def test_arrays(tmp_path: Path) -> None:
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("k0,v0\n1,2\n"))
+    def given(content: bytes) -> None:
+        # As in a locale that lets any byte through.
+        stream = io.TextIOWrapper(io.BytesIO(content), encoding="ascii", errors="surrogateescape")
+        monkeypatch.setattr(sys, "stdin", stream)
+
+    given(b"k0,v0\n1,2\n")
     assert read_table("-", kind="csv").keys.tolist() == [[1.0]]
+    given("\ufeffid,k0,v0\nß,1,2\n".encode())
+    assert read_table("-", kind="csv").ids == ("ß",)
+    given(b"id,k0,v0\n\xff,1,2\n")
+    with pytest.raises(InputError, match="standard input is not UTF-8"):
+        read_table("-", kind="csv")
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(StoreError, match="cannot read standard input: it is closed"):
+        read_table("-", kind="csv")
     with pytest.raises(InputError, match="say what comes on standard input with --format"):
         read_table("-")
     with pytest.raises(InputError, match="npy is read from a file"):
@@ -149,6 +162,9 @@ BAD: list[tuple[str, str | bytes, dict[str, str], str]] = [
     ("a.jsonl", '{"key": [], "value": 1}', {}, "row 1 .*column 'key': the list is empty"),
     ("a.jsonl", '{"key": 1e400, "value": 1}', {}, "column 'key': inf is not a finite number"),
     ("a.jsonl", '{"key": 1' + "0" * 400 + ', "value": 1}', {}, "column 'key': .* is not a finite number"),
+    ("a.csv", "k0,v0\n1,2\n1,-2e150\n", {}, r"row 2 \(line 3\), column 'v0': '-2e150' is not below 1e150"),
+    ("a.jsonl", '{"key": 1, "value": 1, "id": "\\ud800"}', {}, r"row 1 .*column 'id': .* is not valid Unicode"),
+    ("a.jsonl", '{"key": 1, "value": 1, "subject": "\\ud800"}', {}, r"row 1 .*column 'subject': .* not valid Unicode"),
     ("a.jsonl", '{"key": 1, "value": 1, "id": [1]}', {}, r"column 'id': \[1\] cannot name anything"),
     ("a.jsonl", '{"key": 1, "value": 1, "id": true}', {}, "column 'id': True cannot name anything"),
     ("a.jsonl", '{"key": 1, "value": 1, "payload": ' + "[" * 65 + "]" * 65 + "}", {}, "column 'payload'.*64 levels"),

@@ -13,7 +13,7 @@ from expunge.cli.command import command
 from expunge.cli.editing import EvidenceOption, ExpectedOption, IdempotencyOption, finish, prior_of
 from expunge.cli.session import Session, read_file
 from expunge.cli.vectors import VECTOR_HELP, parse_vectors
-from expunge.errors import InputError, Refused
+from expunge.errors import ExpungeError, InputError
 
 if TYPE_CHECKING:
     from expunge.tables import Table
@@ -195,9 +195,11 @@ def import_(
     """Admit the entries of a file to a memory, one by one.
 
     Each gets its own receipt. The whole file is read and checked before the first entry is admitted. If something stops
-    it on the way, what was admitted stays admitted: run it again with --skip-existing.
+    it on the way, what was admitted stays admitted: run it again with --skip-existing, if the file has ids.
     """
     table = _table(file, key_columns, value_columns, id_column, subject_column, payload_column, kind)
+    if skip_existing and table.ids is None:
+        raise InputError(f"{table.source} has no ids to tell what is there already; --skip-existing needs --id-column")
     started = time.perf_counter()
     with session.store() as store:
         memory = store[name]
@@ -224,11 +226,11 @@ def import_(
                 for done, (number, row) in enumerate(rows):
                     try:
                         receipt = memory.admit(row.pop("key"), row.pop("value"), **row)
-                    except Refused as problem:
+                    except (ExpungeError, KeyboardInterrupt):
                         session.note(
                             f"{done} of {len(rows)} entries were admitted before row {number} of {table.source}"
                         )
-                        raise problem
+                        raise
                     expired += receipt.details.get("expired", ())
                     reactivated += receipt.details.get("reactivated", ())
                     step()
