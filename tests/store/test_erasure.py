@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 from sqlalchemy import select
 
@@ -362,6 +363,29 @@ def test_postgresql_forgets_with_a_vacuum_as_far_as_a_client_can_reach(forgetful
     assert traces(files_under(data), needles) == set()
     assert len(store["icu"]) == len(memory)
     store.verify()
+    place.close()
+
+
+def test_a_vacuum_beside_an_older_transaction_says_what_it_left(forgetful_server: Server, folder: Path) -> None:
+    """PostgreSQL keeps dead rows that anybody's snapshot still sees, even when it rewrites their table."""
+    place = Place("postgresql", forgetful_server.new_database(), folder / "ward.pem")
+    store = place.open()
+    memory = ward(store)
+    names = memory.ids[:3]
+    salts = {what: part for what, part in needles_of(memory, names).items() if what.startswith("salt")}
+    tables_of = [forgetful_server.folder / "base", forgetful_server.folder / "global"]
+    with psycopg.connect(place.url) as older:
+        older.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        older.execute("SELECT count(*) FROM pg_class")
+        memory.delete(names)
+        done = store.vacuum()
+        assert traces(files_under(*tables_of), salts)
+        assert not done.files
+        assert "older transaction" in done.remains
+    done = store.vacuum()
+    assert done.files
+    assert "older transaction" not in done.remains
+    assert traces(files_under(*tables_of), salts) == set()
     place.close()
 
 
