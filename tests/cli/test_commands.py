@@ -40,6 +40,20 @@ def test_a_key_under_a_passphrase(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert answer("show", "--key", "mine.pem", env=secret)["leaves"] == 1
 
 
+def test_a_passphrase_and_the_key_beside_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    secret = {"EXPUNGE_PASSPHRASE": "long and random"}
+    words = ("create", "ward", hours(tmp_path / "hours.csv"), "--sigma", 2, "--nu", 0.3)
+    for options, key in (((), "expunge.db.key"), (("--store", "sqlite:///new.db", "--key", "new.pem"), "new.pem")):
+        call(*words, *options, env=secret)
+        assert "ENCRYPTED" in Path(key).read_text()
+        assert answer("show", *options, env=secret)["leaves"] == 1
+        assert "set $EXPUNGE_PASSPHRASE" in call("show", *options, code=2).stderr
+    # A key without encryption needs no passphrase, whatever is set.
+    call(*words, "--store", "sqlite:///clear.db")
+    assert answer("show", "--store", "sqlite:///clear.db", env=secret)["leaves"] == 1
+
+
 def test_create_from_every_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rows = np.random.default_rng(3).standard_normal((20, 3))

@@ -118,7 +118,8 @@ def create(
 ) -> None:
     """Fit a new memory to the entries of a file.
 
-    The store is made if it is not there yet, and a signing key beside it unless --key names one.
+    The store is made if it is not there yet, and a signing key beside it unless --key names one; a new key is encrypted
+    if $EXPUNGE_PASSPHRASE is set.
     """
     from expunge.problem import Problem
 

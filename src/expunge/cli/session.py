@@ -22,7 +22,6 @@ from expunge.errors import InputError, StoreError
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from expunge.ledger.signing import SigningKey
     from expunge.store import Store
 
 __all__ = ["DEFAULT_STORE", "Session", "console", "interactive", "melted", "plain", "read_file", "write_file"]
@@ -48,7 +47,9 @@ class Session:
             )
         from expunge.store import open as open_store
 
-        with open_store(self.url, self._key()) as store:
+        # Opens the key where it is encrypted, and encrypts a new one.
+        passphrase = os.environ.get(PASSPHRASE) or None
+        with open_store(self.url, self.signing_key, passphrase=passphrase) as store:
             yield store
 
     @property
@@ -69,15 +70,6 @@ class Session:
         from expunge.store.opening import displayed
 
         return displayed(make_url(self.url))
-
-    def _key(self) -> SigningKey | Path | None:
-        """The signing key, opened with $EXPUNGE_PASSPHRASE where it is encrypted."""
-        passphrase = os.environ.get(PASSPHRASE)
-        if self.signing_key is None or not passphrase or not self.signing_key.exists():
-            return self.signing_key
-        from expunge.ledger.signing import load_signing_key
-
-        return load_signing_key(self.signing_key, passphrase)
 
     @cached_property
     def out(self) -> Console:

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from expunge.errors import InputError
-from expunge.ledger.signing import load_signing_key
 from expunge.store import Store
 from expunge.store import open as open_store
 
@@ -51,10 +50,8 @@ class Settings:
 
     def open(self) -> Store:
         """The store; an encrypted signing key is opened with $EXPUNGE_PASSPHRASE."""
-        passphrase = os.environ.get(PASSPHRASE)
-        if self.signing_key is not None and passphrase and self.signing_key.exists():
-            return open_store(self.url, load_signing_key(self.signing_key, passphrase), timeout=self.timeout)
-        return open_store(self.url, self.signing_key, timeout=self.timeout)
+        passphrase = os.environ.get(PASSPHRASE) or None
+        return open_store(self.url, self.signing_key, passphrase=passphrase, timeout=self.timeout)
 
     def to_text(self) -> str:
         """For the environment of a worker."""

@@ -50,6 +50,7 @@ def open(  # noqa: A001 — expunge.open is the public word
     url: str,
     signing_key: KeySource = None,
     *,
+    passphrase: str | None = None,
     origin: str | None = None,
     timeout: float = 30.0,
     clock: Clock = utc_now,
@@ -57,15 +58,15 @@ def open(  # noqa: A001 — expunge.open is the public word
     """Open a store, or make it: ``sqlite:///ward.db`` or ``postgresql://user@host/database``.
 
     `signing_key` is a SigningKey or the path of one; for a new store a path that is not there is made. SQLite's
-    default is a file beside the database, ``ward.db.key``. `origin` names the ledger, once; by default it is derived
-    from the store's UUID. `timeout` is how long an edit waits for another writer, in seconds, before it gives up with
-    `Busy`.
+    default is a file beside the database, ``ward.db.key``. `passphrase` opens a key file that is encrypted, and
+    encrypts one that is made. `origin` names the ledger, once; by default it is derived from the store's UUID.
+    `timeout` is how long an edit waits for another writer, in seconds, before it gives up with `Busy`.
     """
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= 86_400:
         raise InputError(f"timeout must be a number of seconds, not {timeout!r}")
     database, beside = connect(url, float(timeout))
     try:
-        identity = enter(database, signing_key, beside, origin, clock)
+        identity = enter(database, signing_key, beside, passphrase, origin, clock)
     except BaseException:
         database.engine.dispose()
         raise

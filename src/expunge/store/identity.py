@@ -14,7 +14,7 @@ from expunge.attest import Clock, utc_now
 from expunge.errors import InputError, StoreError
 from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
 from expunge.ledger.envelope import sign_statement
-from expunge.ledger.errors import SigningKeyMissing
+from expunge.ledger.errors import SigningKeyLocked, SigningKeyMissing
 from expunge.ledger.merkle import Frontier
 from expunge.ledger.note import NoteKey, SignedNote
 from expunge.ledger.signing import SigningKey, load_signing_key, save_signing_key
@@ -51,11 +51,16 @@ class Identity:
 
 
 def establish(
-    connection: Connection, key: KeySource, beside: Path | None, origin: str | None, clock: Clock
+    connection: Connection,
+    key: KeySource,
+    beside: Path | None,
+    passphrase: str | None,
+    origin: str | None,
+    clock: Clock,
 ) -> Identity:
     """Give a new store its identity; a key file that is not there is made."""
     name = str(uuid.uuid4())
-    signing_key = _load(_source(key, beside), create=True)
+    signing_key = _load(_source(key, beside), passphrase, create=True)
     identity = Identity(name, origin or f"expunge/{name}", signing_key, randomness.token_bytes(32), clock)
     identity.log_key  # noqa: B018 — an origin that cannot name a key is refused now
     connection.execute(
@@ -73,13 +78,18 @@ def establish(
 
 
 def recognise(
-    connection: Connection, key: KeySource, beside: Path | None, origin: str | None, clock: Clock
+    connection: Connection,
+    key: KeySource,
+    beside: Path | None,
+    passphrase: str | None,
+    origin: str | None,
+    clock: Clock,
 ) -> Identity | None:
     """The identity of a store that exists; None when it has none yet."""
     row = connection.execute(select(store)).first()
     if row is None:
         return None
-    signing_key = _load(_source(key, beside), create=False)
+    signing_key = _load(_source(key, beside), passphrase, create=False)
     if signing_key.public.raw != bytes(row.public_key):
         raise StoreError("this store's ledger is signed with another key; open it with the one it was made with")
     if origin is not None and origin != row.origin:
@@ -99,14 +109,18 @@ def _source(key: KeySource, beside: Path | None) -> SigningKey | Path:
     return beside
 
 
-def _load(source: SigningKey | Path, *, create: bool) -> SigningKey:
+def _load(source: SigningKey | Path, passphrase: str | None, *, create: bool) -> SigningKey:
     if isinstance(source, SigningKey):
         return source
     try:
         return load_signing_key(source)
+    except SigningKeyLocked:
+        if passphrase is None:
+            raise
+        return load_signing_key(source, passphrase)
     except SigningKeyMissing:
         if not create:
             raise
     made = SigningKey.generate()
-    save_signing_key(made, source)
+    save_signing_key(made, source, passphrase)
     return made

@@ -40,11 +40,13 @@ def displayed(url: URL) -> str:
     return url.difference_update_query(secret).render_as_string(hide_password=True)
 
 
-def enter(database: Database, key: KeySource, beside: Path | None, origin: str | None, clock: Clock) -> Identity:
+def enter(
+    database: Database, key: KeySource, beside: Path | None, passphrase: str | None, origin: str | None, clock: Clock
+) -> Identity:
     """Bring the schema up to date and recognise the store, or establish a new one."""
     with database.reading() as connection:
         if revision_of(connection) == HEAD:
-            identity = recognise(connection, key, beside, origin, clock)
+            identity = recognise(connection, key, beside, passphrase, origin, clock)
             if identity is not None:
                 known = identity
                 connection.rollback()
@@ -52,9 +54,9 @@ def enter(database: Database, key: KeySource, beside: Path | None, origin: str |
                 return known
     with database.writing("expunge schema") as connection:
         upgrade(connection)
-        identity = recognise(connection, key, beside, origin, clock)
+        identity = recognise(connection, key, beside, passphrase, origin, clock)
         if identity is None:
-            identity = establish(connection, key, beside, origin, clock)
+            identity = establish(connection, key, beside, passphrase, origin, clock)
         connection.commit()
     # The log still has what a migration took away.
     database.recover()
