@@ -384,3 +384,44 @@ def test_many_interrupts_in_a_row() -> None:
         if k % 10 == 0:
             assert_same_function(memory, memory.refit(), memory.keys)
     assert_goes_on(memory)
+
+
+def archived() -> Memory:
+    """The paper's example, its third entry in the archive."""
+    keys = [[-1.0, 0.0], [1.0, 0.0], [0.0, 0.9]]
+    memory = Memory.fit(keys, [1.0, 2.0, 9.0], sigma=5.0, cap=1.0, ids=list("abc"))
+    assert memory.prune("archive").applied == ("c",)
+    return memory
+
+
+def test_after_a_deletion_that_failed_with_an_archived_copy_back_copies_are_one() -> None:
+    memory = archived()
+    memory.admit([0.0, 0.9], 5.0, id="copy")
+
+    def full_disk(*_: object) -> None:
+        raise OSError("no space left")
+
+    memory.journal = full_disk
+    with pytest.raises(OSError, match="no space"):
+        memory.delete(["copy", "b"])
+    memory.journal = None
+    memory.admit([0.0, 0.9], 7.0, id="another")
+    memory.admit([0.0, -10.0], 3.0, id="d")
+    weights = dict(zip(memory.ids, memory.coefficients.tolist(), strict=True))
+    assert weights["c"] == weights["copy"] == weights["another"] > 0.0
+    assert_same_function(memory, memory.refit(), memory.keys)
+
+
+def test_a_refusal_after_an_interrupted_edit_leaves_the_margin() -> None:
+    def edit(memory: Memory) -> None:
+        memory.admit([1.05, 0.0], 1.0, id="x")
+
+    edit(archived())
+    for line in points(lines_of(archived, edit)):
+        memory = archived()
+        with suppress(Interrupted), interrupted_at(line):
+            edit(memory)
+        members = memory._view.state.margin.members.tolist()
+        with pytest.raises(Refused):
+            memory.admit([0.0, -10.0], 3.0, id="d", on_expiry="refuse")
+        assert memory._view.state.margin.members.tolist() == members

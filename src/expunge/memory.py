@@ -556,6 +556,12 @@ class Memory:
         if self._unsettled:
             view.state.gram.rewind(view.state.sites, view.state.active())
             view.entries.rewind(view.count)
+            # A site that the edit had emptied may have lost its place to one that it had added.
+            present = view.state.present()
+            view.site_of_key.clear()
+            view.site_of_key.update(zip(row_bytes(view.state.gram.keys[present]), present.tolist(), strict=True))
+            # Stopped right after publishing, it has left the published factor here.
+            self._spare = view.state.margin.copy()
             self._wipe(view)
         self._unsettled = True
         return view
