@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sqlite3
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.ward import answer, call, hours
+from cli.ward import answer, call, hours, shell
 from expunge.cli.trust import trusted
 from expunge.cli.verifying import EVENT_TYPE
 from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
@@ -66,6 +67,28 @@ def test_a_receipt(ward: Path) -> None:
     call("log", 0, "--out", "first.json")
     assert refused("verify", "receipt", "first.json", *TRUST, "--inclusion", "elsewhere") == "InclusionRootMismatch"
     assert refused("verify", "receipt", "r.json", *TRUST, "--threshold", 2, code=2) == "InputError"
+
+
+def test_a_name_cannot_steer_the_terminal(ward: Path) -> None:
+    """Whoever sends a file names it: with colours, with a cleared screen, with a verdict of its own."""
+    name = "\x1b[2J\x9b32mverified.json"
+    call("log", 2, "--out", name)
+    done = call("verify", "receipt", name, *TRUST)
+    failed = call("verify", "receipt", f"no {name}", *TRUST, code=4)
+    for said in (done.stdout, failed.stderr, call("verify", "receipt", f"no {name}", *TRUST, "--json", code=4).stdout):
+        assert not {"\x1b", "\x9b"} & set(said)
+        assert r"\u001b[2J\u009b32mverified.json" in said
+    assert answer("log", 1, "--out", f"1{name}")["receipt"] == f"1{name}"
+
+
+def test_a_name_that_is_not_utf_8(ward: Path) -> None:
+    """Streams are strict where a locale is set; the verdict must not hang on a file's name."""
+    strict = {"PYTHONIOENCODING": "utf-8"}
+    shell("expunge log 2 --out $'\\xff.json'", ward, **strict)
+    done = shell("expunge verify receipt $'\\xff.json' --trust log.vkey", ward, **strict)
+    assert r"verified: \udcff.json" in done.stdout
+    told = shell("expunge log 1 --out $'1\\xff.json' --json", ward, **strict).stdout
+    assert json.loads(told)["receipt"] == "1\udcff.json"
 
 
 def test_evidence(ward: Path) -> None:

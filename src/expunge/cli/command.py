@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from expunge.cli.failure import DECLINED, DEFECT, GONE, USAGE, described, exit_code, one_line
+from expunge.cli.failure import DECLINED, DEFECT, GONE, USAGE, described, exit_code, one_line, visible
 from expunge.cli.session import DEFAULT_STORE, Session
 from expunge.errors import ExpungeError
 
@@ -209,6 +209,7 @@ def _usage(problem: Exception, as_json: bool) -> int:
 
 
 def _say(line: str) -> None:
+    line = visible(line)
     if line.startswith("error:") and sys.stderr.isatty() and "NO_COLOR" not in os.environ:
         line = line.replace("error:", "\x1b[1;31merror:\x1b[0m", 1)
     print(line, file=sys.stderr)

@@ -6,17 +6,21 @@ expunge itself.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from expunge import codes
 from expunge.errors import Refused
 
-__all__ = ["DECLINED", "DEFECT", "GONE", "PASSPHRASE", "USAGE", "described", "exit_code", "one_line"]
+__all__ = ["DECLINED", "DEFECT", "GONE", "PASSPHRASE", "USAGE", "described", "exit_code", "one_line", "visible"]
 
 PASSPHRASE = "EXPUNGE_PASSPHRASE"  # noqa: S105 — the variable's name
 
 USAGE, DECLINED, GONE = 2, 3, 141
 DEFECT = codes.DEFECT.exit
+
+# Terminals obey these, and no stream takes the bytes of a name that is not UTF-8.
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 # What to do about errors whose own words cannot know of the command line.
 _HINTS = {
@@ -50,3 +54,8 @@ def one_line(problem: BaseException) -> str:
     message = " ".join(str(problem).split()) or "no message"
     hint = _HINTS.get(type(problem).__name__)
     return message if hint is None else f"{message} ({hint})"
+
+
+def visible(text: str) -> str:
+    """Foreign text for a terminal: a name, a reason or a path may hold what would move its cursor or repaint it."""
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found.group()):04x}", text)

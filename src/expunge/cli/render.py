@@ -8,9 +8,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rich import box
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.panel import Panel
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from expunge.cli.failure import visible
 
 if TYPE_CHECKING:
     from expunge.ledger.predicate import Predicate, Sizes
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NOT_COVERED",
     "OUTCOMES",
+    "Shown",
     "counted",
     "fields",
     "listing",
@@ -63,6 +68,15 @@ _COLOURS = {"refused": "red", "rescued": "yellow", "expired": "yellow", "noop": 
 _WARRANTIES = (("reactivated", "came back from the archive"), ("renewed", "renewed"), ("expired", "expired"))
 
 Row = tuple[str, str | Text]
+
+
+class Shown(Console):
+    """A console whose text is only text: rich itself lets escape sequences through."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Segments, those of text with every control character spelled out."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), style, control)
 
 
 def receipt_content(receipt: Receipt) -> dict[str, Any]:

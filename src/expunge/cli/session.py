@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expunge.cli.failure import PASSPHRASE
+from expunge.cli.failure import PASSPHRASE, visible
 from expunge.errors import InputError, StoreError
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ class Session:
         """Print JSON objects, one a line."""
         ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
         for row in rows:
-            print(json.dumps(plain(row), ensure_ascii=ascii_only, allow_nan=False))
+            # JSON's own spelling of what a terminal would obey; the parser gives it back.
+            print(visible(json.dumps(plain(row), ensure_ascii=ascii_only, allow_nan=False)))
 
     def note(self, text: str) -> None:
         """Say something that is not a result."""
@@ -110,7 +111,7 @@ class Session:
             return
         import typer
 
-        typer.confirm(question, abort=True, err=True)
+        typer.confirm(visible(question), abort=True, err=True)
 
     @contextmanager
     def progress(self, label: str, total: int | None) -> Iterator[Callable[[], None]]:
@@ -131,12 +132,12 @@ def interactive() -> bool:
 
 def console(*, stderr: bool = False, width: int | None = None) -> Console:
     """A console that keeps numbers unpainted, and lines unbroken where nobody looks."""
-    from rich.console import Console
+    from expunge.cli.render import Shown
 
     stream = sys.stderr if stderr else sys.stdout
     if width is None and not stream.isatty() and "COLUMNS" not in os.environ:
         width = 120
-    return Console(stderr=stderr, highlight=False, width=width)
+    return Shown(stderr=stderr, highlight=False, width=width)
 
 
 def plain(value: Any) -> Any:
