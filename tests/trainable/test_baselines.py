@@ -63,6 +63,19 @@ def test_deltanet_is_its_recurrence() -> None:
     torch.testing.assert_close(one(x), one.merge(torch.stack(out, dim=2)), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "kind", [SoftmaxAttention, LinearAttention, DeltaNetAttention], ids=["softmax", "linear", "deltanet"]
+)
+@pytest.mark.parametrize("place", [11, 16, 30])
+def test_the_future_is_not_seen_however_loud(kind: type[torch.nn.Module], place: int) -> None:
+    torch.manual_seed(0)
+    one, x = kind(16, 2), context().float()
+    if kind is not SoftmaxAttention:
+        one.chunk = 8  # type: ignore[assignment]
+    loud = torch.cat([x[:, :place], 1e5 * x[:, place:]], dim=1)
+    torch.testing.assert_close(one(loud)[:, :place], one(x)[:, :place], rtol=0, atol=1e-6)
+
+
 def test_unusable_settings_are_refused() -> None:
     with pytest.raises(InputError, match="at least one key"):
         SoftmaxAttention(16, 2, window=0)

@@ -158,7 +158,8 @@ def test_the_residual_is_measured(settings: dict[str, object], most: float) -> N
     gate = SupportVectorGate(0.2, 2.0, heads=3, **settings)  # type: ignore[arg-type]
     whole, prefixes = gate.residual(keys.float()), gate.residual(keys.float(), [10, 40])
     assert whole.shape == (2, 3)
-    torch.testing.assert_close(prefixes[..., 1], whole)
+    torch.testing.assert_close(gate.residual(keys.float(), [40])[..., 0], whole)
+    assert prefixes.shape == (2, 3, 2)
     assert float(prefixes.max()) < most
     with pytest.raises(InputError, match="at least 5 keys"):
         gate.residual(keys, [3])
@@ -329,11 +330,15 @@ def test_a_learned_cap_of_one_over_n_is_feasible(count: int) -> None:
     torch.testing.assert_close(gate(keys_for(8, count=count)), torch.full((count,), 1.0 / count, dtype=torch.float64))
 
 
+@pytest.mark.parametrize(("place", "counts"), [(50, [32, 64]), (20, [16, 64]), (6, [5, 16, 64])])
 @pytest.mark.parametrize("far", [1e3, 1e5, 1e30])
-def test_a_later_key_takes_no_digits_from_an_earlier_prefix(far: float) -> None:
+def test_a_later_key_takes_no_digits_from_an_earlier_prefix(far: float, place: int, counts: list[int]) -> None:
     gate = SupportVectorGate(cap=0.25, sigma=2.0)
     keys = torch.randn(64, 8, generator=torch.Generator().manual_seed(9))
     moved = keys.clone()
-    moved[50] = far
-    before, after = gate.prefixes(keys, [32, 64])[0], gate.prefixes(moved, [32, 64])[0]
+    moved[place] = far
+    before, after = (gate.prefixes(each.requires_grad_(), counts)[0] for each in (keys, moved))
     torch.testing.assert_close(after, before, rtol=0, atol=1e-6)
+    weights = torch.linspace(-1.0, 1.0, 64)
+    slopes = [torch.autograd.grad(alpha @ weights, each)[0] for alpha, each in ((before, keys), (after, moved))]
+    torch.testing.assert_close(slopes[1], slopes[0], rtol=0, atol=1e-5)

@@ -83,7 +83,8 @@ class LinearAttention(_Heads):
         values = torch.cat([values, torch.ones_like(values[..., :1])], dim=-1)
         q, k, v = (_chunked(part, self.chunk) for part in (queries, keys, values))
         states = k.transpose(-1, -2) @ v
-        before = states.cumsum(2) - states
+        # Shifted, not subtracted: what a chunk is yet to say would cost its first tokens digits.
+        before = functional.pad(states.cumsum(2)[:, :, :-1], (0, 0, 0, 0, 1, 0))
         mixed = q @ before + torch.tril(q @ k.transpose(-1, -2)) @ v
         mixed = mixed.flatten(2, 3)[:, :, : x.shape[1]]
         return self.merge(mixed[..., :-1] / mixed[..., -1:])

@@ -60,7 +60,7 @@ class _Coefficients(torch.autograd.Function):
             ctx.save_for_backward(keys, cap, sigma, alpha, margin, *ready)
         else:
             flat, caps, sigmas = _flat(keys, cap, sigma)
-            solved = reference.solve(reference.gram_matrix(flat, sigmas), counts, caps, ridge)
+            solved = reference.solve(reference.gram_matrix(flat, sigmas, min(counts)), counts, caps, ridge)
             shape = (*keys.shape[:2], len(counts), keys.shape[2])
             alpha, margin = solved.coefficients.reshape(shape), solved.margin.reshape(shape)
             offset = solved.offset.reshape(shape[:3])
@@ -90,7 +90,8 @@ class _Coefficients(torch.autograd.Function):
                     with_sigma=ctx.needs_input_grad[2],
                 )
             else:
-                pulled = reference_pull(keys, cap, sigma, ctx.ridge, alpha, margin, alpha_bar, offset_bar)
+                given = (alpha, margin, alpha_bar, offset_bar)
+                pulled = reference_pull(keys, cap, sigma, ctx.ridge, *given, shortest=min(ctx.counts))
         return (*refuse_twice(pulled, (keys, cap, sigma, alpha_bar, offset_bar)), None, None, None)
 
 
@@ -109,13 +110,15 @@ def reference_pull(
     margin: Tensor,
     alpha_bar: Tensor,
     offset_bar: Tensor,
+    *,
+    shortest: int = reference.CENTRE,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Cotangents of keys, caps and widths, by the reference ops."""
     flat, caps, sigmas = _flat(keys, cap, sigma)
     a, inside, a_bar, o_bar = (part.flatten(0, 1) for part in (alpha, margin, alpha_bar, offset_bar))
-    gram = reference.gram_matrix(flat, sigmas)
+    gram = reference.gram_matrix(flat, sigmas, shortest)
     u, u_offset = reference.adjoint(gram, inside, a_bar, o_bar, ridge)
-    keys_bar, sigma_bar = reference.pullback(flat, gram, sigmas, a, u)
+    keys_bar, sigma_bar = reference.pullback(flat, gram, sigmas, a, u, shortest)
     # Without a margin n·C ≤ 1, and 1/n does not move with the cap.
     at_cap = ((a >= caps[:, None, None]) & ~inside & inside.any(-1, keepdim=True)).to(a.dtype)
     cap_bar = (a_bar * at_cap).sum(-1) - u_offset * at_cap.sum(-1) - 2.0 * ((at_cap @ gram) * u).sum(-1)

@@ -142,7 +142,7 @@ class SupportVectorGate(nn.Module):
         sigma, cap = (numbers.to(flat).repeat(flat.shape[0] // numbers.numel()) for numbers in each)
         live = torch.arange(length, device=flat.device) < torch.tensor(lengths, device=flat.device)[:, None]
         ridge = self.ridge if self.path == "batched" else 0.0
-        found = natural_residual(gram_matrix(flat, sigma), live.to(flat), alpha, offset, cap, ridge)
+        found = natural_residual(gram_matrix(flat, sigma, min(lengths)), live.to(flat), alpha, offset, cap, ridge)
         return found.reshape(*lead, len(lengths)) if counts is not None else found.reshape(lead)
 
     def score(self, points: Tensor, keys: Tensor) -> Tensor:
@@ -177,7 +177,7 @@ class SupportVectorGate(nn.Module):
         flat = keys.flatten(0, 1).to(_working(keys))
         repeats = flat.shape[0] // cap.numel()
         with full_precision(keys):
-            gram = gram_matrix(flat, sigma.repeat(repeats))
+            gram = gram_matrix(flat, sigma.repeat(repeats), min(counts))
             alpha, offset = solve_paper(gram, counts, cap.repeat(repeats), self.ridge)
         shape = (*keys.shape[:2], len(counts), keys.shape[2])
         return alpha.reshape(shape), offset.reshape(shape[:3])
@@ -189,7 +189,7 @@ class SupportVectorGate(nn.Module):
             return offset
         flat = keys.flatten(0, 1).to(offset.dtype)
         with full_precision(keys):
-            gram = gram_matrix(flat, sigma.repeat(flat.shape[0] // sigma.numel()))
+            gram = gram_matrix(flat, sigma.repeat(flat.shape[0] // sigma.numel()), min(counts))
         each = [(1.0 - (2.0 * gram[:, :n, :n].sum(-1) + self.ridge) / n).amin(-1) for n in counts]
         least = torch.stack(each, -1).reshape(offset.shape)
         return torch.where(torch.tensor(full, device=offset.device), least, offset)

@@ -53,7 +53,7 @@ FLOOR = 0.1
 # Steps of conjugate gradients in one round at most. More are wasted on a partition that will change.
 ROUND_STEPS = {torch.float32: 24, torch.float64: 1024}
 
-# Keys whose mean is taken off all.
+# Keys whose mean is taken off all, if the shortest prefix has so many.
 CENTRE = 32
 
 # Largest relative residual of the adjoint solve, and its steps at most.
@@ -72,14 +72,17 @@ class Solved:
     converged: Tensor
 
 
-def _centred(keys: Tensor) -> Tensor:
+def _centred(keys: Tensor, shortest: int) -> Tensor:
     """Keys less the mean of the first ones, which no later key changes: the past does not lose digits to the future."""
-    return keys - keys[:, :CENTRE].mean(dim=1, keepdim=True)
+    return keys - keys[:, : min(CENTRE, shortest)].mean(dim=1, keepdim=True)
 
 
-def gram_matrix(keys: Tensor, sigma: Tensor) -> Tensor:
-    """κ of all pairs within each head: (P, T, d), (P,) → (P, T, T), with κ(x, x) = 1 exactly."""
-    scaled = _centred(keys) / sigma[:, None, None]
+def gram_matrix(keys: Tensor, sigma: Tensor, shortest: int = CENTRE) -> Tensor:
+    """κ of all pairs within each head: (P, T, d), (P,) → (P, T, T), with κ(x, x) = 1 exactly.
+
+    `shortest` is the length of the shortest prefix that is solved.
+    """
+    scaled = _centred(keys, shortest) / sigma[:, None, None]
     norms = scaled.square().sum(-1)
     exponent = 2.0 * (scaled @ scaled.transpose(1, 2)) - norms[:, :, None] - norms[:, None, :]
     eye = torch.eye(keys.shape[1], dtype=torch.bool, device=keys.device)
@@ -156,7 +159,7 @@ def adjoint(
 
 
 def pullback(
-    keys: Tensor, gram: Tensor, sigma: Tensor, coefficients: Tensor, adjoints: Tensor
+    keys: Tensor, gram: Tensor, sigma: Tensor, coefficients: Tensor, adjoints: Tensor, shortest: int = CENTRE
 ) -> tuple[Tensor, Tensor]:
     """Cotangents of keys (P, T, d) and widths (P,) from α and u (P, b, T).
 
@@ -165,7 +168,7 @@ def pullback(
     """
     outer = adjoints.transpose(1, 2) @ coefficients
     weights = gram * (outer + outer.transpose(1, 2))
-    centred = _centred(keys)
+    centred = _centred(keys, shortest)
     rows = weights.sum(-1, keepdim=True)
     difference = rows * centred - weights @ centred
     # Σ W‖x_i − x_j‖² = 2 Σ x_i · Σ_j W (x_i − x_j), W being symmetric.
