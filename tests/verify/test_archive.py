@@ -239,6 +239,24 @@ def test_a_failure_cannot_be_dropped(archive: Path) -> None:
         verify_archive(archive / "deletion")
 
 
+def test_an_archive_that_reports_nothing_is_not_verified(archive: Path) -> None:
+    path = archive / "deletion" / "summary.parquet"
+    polars.read_parquet(path)[:0].write_parquet(path)
+    relist(archive / "deletion")
+    with pytest.raises(errors.ArchiveRowsMissing, match="no number is reported"):
+        verify_archive(archive / "deletion")
+
+
+def test_a_file_that_cannot_be_read_is_named(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    read = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) if path.suffix == ".json" else denied(path))
+    with pytest.raises(StoreError, match="Permission denied"):
+        verify_archive(archive / "expiry")
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -284,9 +302,14 @@ def test_pickles_are_not_opened(archive: Path) -> None:
         (lambda m: m.update(digest="0" * 64), errors.ArchiveDigestMismatch),
         (lambda m: m["files"].update({"more.parquet": "0"}), errors.ArchiveFileMissing),
         (lambda m: m["files"].update({"../manifest.json": "0"}), errors.ArchiveFileMissing),
+        *(
+            (lambda m, name=name: m["files"].update({name: "0"}), errors.ArchiveFileMissing)
+            for name in ("/etc/hostname", "manifest.json", "", "x" * 5000, "a\0", "\udcff.parquet", "states/../a.npz")
+        ),
         (lambda m: m["files"].pop("trials.parquet"), errors.ArchiveFileUnknown),
         (lambda m: m["files"].update({"trials.parquet": "0"}), errors.ArchiveFileMismatch),
         (lambda m: m["scheduled"].update({"three keys/ours": 5}), errors.ArchiveRowsMissing),
+        (lambda m: m["scheduled"].clear(), errors.ArchiveRowsMissing),
     ],
 )
 def test_an_altered_manifest_is_found(

@@ -65,6 +65,7 @@ CONDITION_LIMIT: Final = 1e12
 _UNDIGESTED: Final = ("timings.parquet", "speeds.parquet")
 _EXPRESSION: Final = re.compile(r"([A-Za-z0-9_./-]+)(?:\[([A-Za-z0-9_./-]+)\])?")
 _UNIT: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_LISTED: Final = re.compile(r"[A-Za-z0-9_-]+\.parquet|states/[A-Za-z0-9_.-]+\.npz")
 _STATUSES: Final = {"returned", "failed", "refused", "not-run"}
 
 _Row = dict[str, Any]
@@ -106,6 +107,9 @@ class _Experiment:
         for needed in ("trials", "summary"):
             if needed not in tables:
                 raise ArchiveFileMissing(f"{self.name} has no table {needed!r}")
+        # Without a schedule or a number everything below would hold, of nothing.
+        if not manifest["scheduled"] or not tables["summary"].rows:
+            raise ArchiveRowsMissing(f"{self.name}: no operation was scheduled, or no number is reported")
         self._defined("trials", self._scheduled, manifest, tables["trials"])
         for table, check in (
             ("states", self._check_state),
@@ -161,9 +165,13 @@ class _Experiment:
                 raise ArchiveFileUnknown(f"{path} is not listed in the manifest")
         for name, digest in sorted(files.items()):
             path = self.folder / name
-            if ".." in Path(name).parts or not path.is_file():
-                raise ArchiveFileMissing(f"{self.name} has no file {name}")
-            if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            try:
+                if not _LISTED.fullmatch(name) or not path.is_file():
+                    raise ArchiveFileMissing(f"{self.name} has no table and no unit {name[:80]!r}")
+                content = path.read_bytes()
+            except OSError as problem:
+                raise StoreError(f"cannot read {path}: {problem.strerror or problem}") from None
+            if hashlib.sha256(content).hexdigest() != digest:
                 raise ArchiveFileMismatch(f"{path} is not the file that the manifest lists")
             self.seen("file")
         lines = [f"{digest}  {name}\n" for name, digest in sorted(files.items()) if name not in _UNDIGESTED]

@@ -84,7 +84,7 @@ class ArchiveUnfinished(ArchiveError):
 
 
 class ArchiveFileMissing(ArchiveError):
-    """A file that the manifest lists is not there."""
+    """A file that the manifest lists is not there, or is no table and no unit."""
 
 
 class ArchiveFileUnknown(ArchiveError):
@@ -104,7 +104,7 @@ class ArchiveTableInvalid(ArchiveError):
 
 
 class ArchiveRowsMissing(ArchiveError):
-    """There are fewer or more rows than operations were scheduled."""
+    """There are fewer or more rows than operations were scheduled, or none at all."""
 
 
 class ArchiveArrayInvalid(ArchiveError):
