@@ -273,6 +273,27 @@ def test_a_far_query_reads_its_nearest_active_keys(path: str) -> None:
     assert torch.isfinite(near).all()
 
 
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_half_precision_reads_what_its_numbers_say(kind: torch.dtype) -> None:
+    gate = SupportVectorGate(cap=0.3, sigma=20.0)
+    keys, values = (3.0 * keys_for(0).detach()).to(kind), keys_for(2, width=2).detach().to(kind)
+    # The squared distance of the second is beyond half precision.
+    asked = torch.tensor([[4.0, 1.0, -2.0], [1000.0, 0.0, 0.0]], dtype=kind)
+    assert torch.equal(gate.read(asked, keys, values), gate.read(asked.float(), keys.float(), values.float()))
+    assert torch.equal(gate.score(asked, keys), gate.score(asked.float(), keys.float()))
+
+
+def test_the_papers_negative_coefficients_are_read_too() -> None:
+    gate = SupportVectorGate(cap=0.25, sigma=2.0, solver="paper")
+    keys = 3.0 + 0.025 * keys_for(1, count=64, width=16).detach()
+    keys[32] += 4.0
+    alpha, values = gate(keys), keys_for(2, count=64, width=2).detach()
+    assert float(alpha.min()) < -0.01
+    weights = torch.exp(-torch.cdist(keys[:5], keys).square() / 4.0) * alpha
+    wanted = weights @ values / weights.sum(-1, keepdim=True)
+    torch.testing.assert_close(gate.read(keys[:5], keys, values), wanted, rtol=1e-8, atol=1e-8)
+
+
 def test_points_and_values_of_another_shape_are_refused() -> None:
     gate, keys = SupportVectorGate(cap=0.3, sigma=2.0), keys_for(0)
     with pytest.raises(InputError, match="points must be"):
@@ -303,6 +324,22 @@ def test_a_cap_of_one_over_n_has_the_offset_of_the_memory(count: int, cap: float
     if count > 1:
         (theirs,), (pulled,) = torch.autograd.grad(offset, keys), torch.autograd.grad(our_offset, keys)
         torch.testing.assert_close(pulled, theirs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 10])
+def test_a_learned_cap_of_one_over_n_has_the_offset_of_a_fixed_one(count: int) -> None:
+    keys = keys_for(6, count=count)
+    for path in ("maintained", "batched"):
+        fixed, learned = (SupportVectorGate(1.0 / count, 2.0, path, learn_cap=learn) for learn in (False, True))
+        (alpha, offset), (ours, our_offset) = (gate(keys, return_offset=True) for gate in (fixed, learned))
+        torch.testing.assert_close(ours, alpha, rtol=0, atol=1e-6)
+        torch.testing.assert_close(our_offset, offset, rtol=0, atol=1e-6)
+        assert float(learned.residual(keys)) < 1e-6
+        # The coefficients sum to one whatever the cap.
+        assert learned.log_cap is not None
+        for whole in (ours.sum(), our_offset):
+            (pulled,) = torch.autograd.grad(whole, learned.log_cap, retain_graph=True, allow_unused=True)
+            assert pulled is None or float(pulled) == 0.0
 
 
 @pytest.mark.parametrize("path", ["maintained", "batched"])

@@ -109,9 +109,10 @@ class SupportVectorGate(nn.Module):
         """Coefficients (..., n) of keys (..., n, d); with `return_offset` also ρ (...)."""
         lead, count = self._check(keys)
         self._feasible(count)
-        alpha, offset = (part[:, :, 0] for part in self._solve(self._shaped(keys), [count]))
-        alpha, offset = alpha.reshape(*lead, count), offset.reshape(lead)
-        return (alpha, offset) if return_offset else alpha
+        shaped = self._shaped(keys)
+        alpha, offset = self._solve(shaped, [count])
+        alpha = alpha.reshape(*lead, count)
+        return (alpha, self._with_full(shaped, [count], offset).reshape(lead)) if return_offset else alpha
 
     def prefixes(self, keys: Tensor, counts: Sequence[int], *, even: bool = False) -> Tensor:
         """Coefficients of every prefix: keys (..., T, d) → (..., len(counts), T), zero beyond each prefix.
@@ -134,7 +135,9 @@ class SupportVectorGate(nn.Module):
         lengths = [length] if counts is None else list(counts)
         self._feasible(min(lengths, default=0))
         shaped = self._shaped(keys)
-        alpha, offset = (part.flatten(0, 1).double() for part in self._solve(shaped, lengths, closing=0.0))
+        alpha, offset = self._solve(shaped, lengths, closing=0.0)
+        offset = self._with_full(shaped, lengths, offset)
+        alpha, offset = (part.flatten(0, 1).double() for part in (alpha, offset))
         flat = shaped.flatten(0, 1).double()
         # The numbers that the solve had, in its precision.
         like = flat if self.path == "maintained" else shaped
@@ -148,7 +151,7 @@ class SupportVectorGate(nn.Module):
     def score(self, points: Tensor, keys: Tensor) -> Tensor:
         """Gate score s(x) = 2Σακ(x, x_i) − ρ at points (..., m, d) → (..., m)."""
         alpha, offset = self(keys, return_offset=True)
-        kernel = self._exponents(points, keys).exp().to(alpha.dtype)
+        kernel = self._exponents(points, keys, alpha.dtype).exp()
         return torch.as_tensor(2.0 * (kernel * alpha[..., None, :]).sum(-1) - offset[..., None])
 
     def read(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
@@ -156,8 +159,9 @@ class SupportVectorGate(nn.Module):
         if values.ndim < 2 or values.shape[-2] != keys.shape[-2]:
             raise InputError(f"values must be (..., {keys.shape[-2]}, dv), one for each key, not {tuple(values.shape)}")
         alpha = self(keys)
-        exponents = self._exponents(queries, keys).to(alpha.dtype)
-        seen = (alpha > 0.0)[..., None, :]
+        exponents = self._exponents(queries, keys, alpha.dtype)
+        # The paper's solver may leave the box, and then a coefficient is negative.
+        seen = (alpha != 0.0)[..., None, :]
         # The nearest active key is the unit: a query far from all would otherwise read 0/0.
         nearest = exponents.detach().masked_fill(~seen, -torch.inf).amax(-1, keepdim=True)
         weights = torch.where(seen, exponents - nearest, -torch.inf).exp() * alpha[..., None, :]
@@ -172,8 +176,7 @@ class SupportVectorGate(nn.Module):
         cap, sigma = self.cap(keys), self.sigma(keys)
         if self.solver == "exact":
             limit = self.closing if closing is None else closing
-            alpha, offset = prefix_coefficients(keys, counts, cap, sigma, ridge=self.ridge, closing=limit, op=self.op)
-            return alpha, self._with_full(keys, counts, sigma, offset)
+            return prefix_coefficients(keys, counts, cap, sigma, ridge=self.ridge, closing=limit, op=self.op)
         flat = keys.flatten(0, 1).to(_working(keys))
         repeats = flat.shape[0] // cap.numel()
         with full_precision(keys):
@@ -182,17 +185,19 @@ class SupportVectorGate(nn.Module):
         shape = (*keys.shape[:2], len(counts), keys.shape[2])
         return alpha.reshape(shape), offset.reshape(shape[:3])
 
-    def _with_full(self, keys: Tensor, counts: Sequence[int], sigma: Tensor, offset: Tensor) -> Tensor:
+    def _with_full(self, keys: Tensor, counts: Sequence[int], offset: Tensor) -> Tensor:
         """Offsets (B, h, b), those of n·C = 1 included: every key is at its cap, and the least t sets the offset."""
-        full = [[abs(count * cap - 1.0) <= FULL for count in counts] for cap in self._caps]
-        if self.learn_cap or not any(map(any, full)):
+        if self.path == "maintained" or self.solver == "paper":
             return offset
-        flat = keys.flatten(0, 1).to(offset.dtype)
+        if not self.learn_cap and not any(abs(n * cap - 1.0) <= FULL for n in counts for cap in self._caps):
+            return offset
+        flat, sigma = keys.flatten(0, 1).to(offset.dtype), self.sigma(keys)
         with full_precision(keys):
             gram = gram_matrix(flat, sigma.repeat(flat.shape[0] // sigma.numel()), min(counts))
         each = [(1.0 - (2.0 * gram[:, :n, :n].sum(-1) + self.ridge) / n).amin(-1) for n in counts]
         least = torch.stack(each, -1).reshape(offset.shape)
-        return torch.where(torch.tensor(full, device=offset.device), least, offset)
+        full = torch.stack([(n * self.cap(keys) - 1.0).abs() <= FULL for n in counts], -1)
+        return torch.where(full, least, offset)
 
     def _maintained(self, keys: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
         flat = keys.flatten(0, 1).double()
@@ -228,14 +233,15 @@ class SupportVectorGate(nn.Module):
             keys = functional.normalize(keys, dim=-1)
         return keys if keys.ndim == 4 else keys.reshape(-1, self.heads or 1, *keys.shape[-2:])
 
-    def _exponents(self, points: Tensor, keys: Tensor) -> Tensor:
-        """−‖x − x_i‖²/σ² of points (..., m, d) and keys (..., n, d) → (..., m, n)."""
+    def _exponents(self, points: Tensor, keys: Tensor, kind: torch.dtype) -> Tensor:
+        """−‖x − x_i‖²/σ² of points (..., m, d) and keys (..., n, d) → (..., m, n), in the precision of the solve."""
         if points.ndim < 2 or points.shape[-1] != keys.shape[-1]:
             raise InputError(f"points must be (..., m, {keys.shape[-1]}), as wide as keys, not {tuple(points.shape)}")
         if self.normalize:
             points, keys = functional.normalize(points, dim=-1), functional.normalize(keys, dim=-1)
+        points, keys = points.to(kind), keys.to(kind)
         distances = (points[..., :, None, :] - keys[..., None, :, :]).square().sum(-1)
-        sigma = self.sigma(distances).to(distances.dtype)
+        sigma = self.sigma(distances)
         return -distances / (sigma[:, None, None] if self.heads is not None else sigma) ** 2
 
 

@@ -84,7 +84,8 @@ def _pull(memory: Any, alpha_bar: Any, offset_bar: float) -> tuple[Any, Any, Any
     keys_bar = 4.0 / sigma**2 * (weights.sum(1)[:, None] * keys - weights @ keys)
     sigma_bar = -2.0 / sigma**3 * float((weights * distances).sum())
     at_cap = np.zeros(len(keys))
-    at_cap[groups.bound] = 1.0
+    if groups.margin.size:
+        at_cap[groups.bound] = 1.0
     cap_bar = float(alpha_bar @ at_cap) - u_offset * at_cap.sum() - 2.0 * float(u @ gram @ at_cap)
     return keys_bar, cap_bar, sigma_bar
 
