@@ -23,7 +23,7 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 
 import expunge
-from expunge import DeletionRefused, InputError
+from expunge import DeletionRefused, InputError, StoreError
 from expunge.integrations.embedding import words
 from expunge.integrations.langgraph import ExpungeStore, Made
 from expunge.ledger.predicate import parse_predicate
@@ -282,6 +282,33 @@ def test_a_held_item_is_not_erased(ledger: Store) -> None:
     with pytest.raises(DeletionRefused, match="court"):
         store.delete(("memories", "ann"), "k")
     assert store.get(("memories", "ann"), "k") is not None
+    # An update would erase the version before it.
+    told = list(store.receipts)
+    with pytest.raises(DeletionRefused, match="court"):
+        store.put(("memories", "ann"), "k", {"text": "three"})
+    held = store.get(("memories", "ann"), "k")
+    assert held is not None
+    assert held.value == {"text": "one"}
+    assert len(ledger["langgraph"]) == 2
+    assert list(store.receipts) == told
+    store.put(("memories", "bob"), "k", {"text": "four"})
+    store.put(("memories", "ann"), "other", {"text": "five"})
+
+
+def test_a_receipt_is_told_though_the_next_step_fails(ledger: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ExpungeStore(ledger)
+    store.put(("memories", "ann"), "k", {"text": "one"})
+
+    def broken(*_: object, **__: object) -> None:
+        raise StoreError("the disk is gone")
+
+    monkeypatch.setattr(store.notebook, "erase", broken)
+    with pytest.raises(StoreError):
+        store.put(("memories", "ann"), "k", {"text": "two"})
+    assert [made.step.index for made in store.receipts] == [0, 1]
+    found = store.get(("memories", "ann"), "k")
+    assert found is not None
+    assert found.value == {"text": "two"}
 
 
 def test_bad_values_and_embeddings(ledger: Store) -> None:

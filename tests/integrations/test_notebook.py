@@ -106,6 +106,37 @@ def test_a_hold_is_kept_to(store: Store) -> None:
     assert notebook.erase(["n0", "n1"])[-1].outcome == "dropped"
 
 
+def test_no_room_is_made_for_what_is_held(store: Store) -> None:
+    """The cap stays as it was: nothing is rebuilt for an erasure that does not happen."""
+    notebook = Notebook(store, "notes", sigma=2.0)
+    fill(notebook, 9)
+    store.hold("notes", "n0", reason="court")
+    digest = store["notes"].digest
+    with pytest.raises(DeletionRefused, match="court"):
+        notebook.erase([f"n{number}" for number in range(8)])
+    assert store["notes"].digest == digest
+    assert store.receipts("notes")[-1].kind == "refused"
+
+
+@pytest.mark.parametrize("others", [0, 3])
+def test_a_held_notebook_does_not_keep_a_subject_in_other_memories(store: Store, others: int) -> None:
+    notebook = Notebook(store, "notes", sigma=2.0)
+    notebook.write(keys(1)[0], id="n0", subject="ann")
+    for number in range(others):
+        notebook.write(keys(4)[number] + 1.0, subject="bob")
+    store.create("other", keys(6), np.ones(6), sigma=2.0, cap=1.0, subjects=["ann"] * 2 + [None] * 4)
+    store.hold("notes", subject="ann", reason="court")
+    digest = store["notes"].digest
+    done = notebook.erase_subject("ann")
+    assert not done.complete
+    assert done.count == 2
+    assert done.summary is not None
+    assert [(part.memory, len(part.applied)) for part in done.summary.memories] == [("notes", 0), ("other", 2)]
+    assert "court" in (done.summary.memories[0].reason or "")
+    assert store["notes"].digest == digest
+    store.verify()
+
+
 def test_archived_notes_are_still_notes(store: Store) -> None:
     notebook = Notebook(store, "notes", sigma=3.0, nu=0.3)
     fill(notebook, 30)

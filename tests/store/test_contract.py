@@ -607,6 +607,19 @@ def test_a_hold_keeps_entries_from_every_kind_of_erasure(place: Place) -> None:
     store.verify()
 
 
+def test_a_hold_is_the_reason_whatever_else_stands_in_the_way(store: Store) -> None:
+    memory = fill(store)
+    store.hold("icu", "e1", reason="court")
+    preview = memory.delete(memory.ids, dry_run=True)
+    assert preview.outcome == "refused"
+    assert "court" in (preview.reason or "")
+    with pytest.raises(DeletionRefused, match="court") as caught:
+        memory.delete(memory.ids)
+    assert caught.value.receipt.refusal is not None
+    assert caught.value.receipt.refusal.reason == "legal_hold"
+    store.verify()
+
+
 def test_a_hold_that_makes_no_sense_is_bad_input(store: Store) -> None:
     fill(store)
     for wrong in (

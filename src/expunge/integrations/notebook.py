@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from expunge.entries import check_id, decode_payload
-from expunge.errors import DeletionRefused, InputError, SolveError, StoreError
+from expunge.errors import DeletionRefused, InputError, SolveError, StoreError, VerificationError
 from expunge.kernel import kernel_block
 from expunge.problem import Problem, cap_from, fewest_keys
 from expunge.store import Conflict, Store, StoredMemory, SubjectErasure
@@ -143,7 +143,11 @@ class Notebook:
     def erase_subject(self, subject: str) -> Erasure:
         """Erase everything of a subject: the notes here, and whatever other memories of the store have."""
         with self._turn:
-            steps = self._erased(lambda view: _of_subject(view, subject), missing_ok=True, only_make_room=True)
+            try:
+                steps = self._erased(lambda view: _of_subject(view, subject), missing_ok=True, only_make_room=True)
+            except VerificationError:
+                # The notebook is damaged; other memories may not be, and the summary tells of both.
+                steps = ()
         try:
             summary = self.store.erase_subject(subject)
         except InputError:
@@ -152,6 +156,11 @@ class Notebook:
                 raise
             return Erasure(steps, None)
         return Erasure(steps, summary)
+
+    def held(self, ids: list[str]) -> bool:
+        """Whether a hold forbids to erase one of these notes."""
+        memory = self.memory
+        return memory is not None and bool(memory.held(ids))
 
     def notes(self) -> tuple[Note, ...]:
         """Every note, those in the archive included."""
@@ -216,7 +225,8 @@ class Notebook:
     ) -> tuple[Step, ...]:
         """Erase what `choose` picks, or only make it possible to: the cap follows, or the memory goes.
 
-        Each step is taken on the state that the choice was made on, or the choice is made again.
+        Each step is taken on the state that the choice was made on, or the choice is made again. None is taken for what
+        is held.
         """
         steps: list[Step] = []
         for _ in range(_TRIES):
@@ -227,10 +237,13 @@ class Notebook:
                 raise InputError(f"nothing is remembered in {self.name!r}")
             try:
                 names, left, digest = memory.look(lambda view: (*_split(view, choose(view)), view.digest))
-                if names and left == 0:
+                held = bool(memory.held(names))
+                if held and only_make_room:
+                    return tuple(steps)
+                if names and not held and left == 0:
                     leaf = self.store.drop(self.name, expected=digest)
                     return (*steps, Step("dropped", leaf.index, tuple(names)))
-                if names and left < fewest_keys(memory.cap):
+                if names and not held and left < fewest_keys(memory.cap):
                     receipt = memory.rebuild(cap=cap_from(left, nu=self.nu), expected=digest)
                     steps.append(Step(receipt.outcome, receipt.index))
                     if not only_make_room:

@@ -51,8 +51,13 @@ class Preview:
     reason: str | None = None
 
 
-def look_ahead(memory: Memory, act: Act, holds: list[Hold]) -> Preview:
-    """What an edit would do. The memory's journal is taken for the purpose, and left to the caller to set again."""
+def look_ahead(memory: Memory, act: Act, holds: list[Hold], doomed: list[str]) -> Preview:
+    """What an edit would do. The memory's journal is taken for the purpose, and left to the caller to set again.
+
+    Of what is `doomed` it is known before it is tried that a hold forbids it.
+    """
+    if kept := matching(holds, memory._view, doomed):
+        return _refused(memory._view, hold_reason(kept))
     seen: list[Preview] = []
 
     def look(before: View, after: View, receipt: Receipt) -> None:

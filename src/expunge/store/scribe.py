@@ -71,14 +71,17 @@ class Scribe:
     def write(self, before: View, after: View, receipt: Receipt) -> None:
         """State, leaf and erasure, in one transaction; a refusal is committed when its reason is known."""
         reach("solved")
-        erased = erased_content(before, after) if after is not before else []
-        if erased and self._held:
-            held = matching(holds_of(self._connection, self._place.number), before, erased)
-            if held:
-                raise Held(held)
+        self.require_free(before, erased_content(before, after) if after is not before else [])
         self._write(before, after, receipt)
         if receipt.outcome != "refused":
             self.commit(None)
+
+    def require_free(self, view: View, names: list[str]) -> None:
+        """Raise Held if one of these entries must be kept."""
+        if names and self._held:
+            held = matching(holds_of(self._connection, self._place.number), view, names)
+            if held:
+                raise Held(held)
 
     def refuse(self, held: dict[str, Hold], started: float) -> Refused:
         """Write the refusal of an erasure that a hold forbids; return what to raise."""

@@ -28,7 +28,7 @@ from expunge.problem import as_count, as_point
 from expunge.receipt import Action, Receipt
 from expunge.store.database import Database
 from expunge.store.errors import Busy, Conflict, Stale
-from expunge.store.holds import Hold, holds_of
+from expunge.store.holds import Hold, holds_of, matching
 from expunge.store.identity import Identity
 from expunge.store.image import Image, load_image
 from expunge.store.log import leaf_at
@@ -366,11 +366,16 @@ class StoredMemory:
         def act(memory: Memory) -> Receipt:
             return memory.delete(names, subject=subject)
 
+        def doomed(memory: Memory) -> list[str]:
+            view = memory._view
+            slots, pruned = memory._victims(view, names, subject)
+            return [*(view.entries.ids[slot] or "" for slot in slots), *pruned]
+
         if dry_run:
-            return self._preview(act, expected)
+            return self._preview(act, expected, doomed)
         asked = names if names is None else sorted([names] if isinstance(names, str) else map(str, names))
         request = Request.of(self.uuid, idempotency_key, verb="delete", ids=asked, subject=subject)
-        return self._edit(act, "deletion", request, expected)
+        return self._edit(act, "deletion", request, expected, doomed=doomed)
 
     @overload
     def prune(
@@ -441,6 +446,12 @@ class StoredMemory:
         request = Request.of(self.uuid, idempotency_key, verb="rebuild", nu=str(nu), cap=str(cap))
         return self._edit(act, "rebuild", request, expected, new_nu=nu)
 
+    def held(self, names: Iterable[str]) -> dict[str, Hold]:
+        """Which of these entries must not be erased, and by which hold."""
+        with self._database.reading() as connection:
+            found = holds_of(connection, self.number)
+        return self.look(lambda view: matching(found, view, names))
+
     def knows(self, subject: str) -> bool:
         """Whether an entry of a subject is here, live, archived or forgotten."""
         view = self._current()._view
@@ -467,6 +478,7 @@ class StoredMemory:
         *,
         same: Callable[[Memory, str], bool] | None = None,
         new_nu: float | None = None,
+        doomed: Callable[[Memory], list[str]] | None = None,
     ) -> SignedReceipt:
         """One edit: lock, agree on the version, prepare, write, commit, publish."""
         started = time.perf_counter()
@@ -480,6 +492,9 @@ class StoredMemory:
             scribe = Scribe(self._place, connection, image, action, request, new_nu=new_nu, held=self._held)
             memory.journal = scribe.write
             try:
+                if doomed is not None:
+                    # A hold is the reason, whatever else stands in the way.
+                    scribe.require_free(memory._view, doomed(memory))
                 receipt = act(memory)
             except Held as problem:
                 raise scribe.refuse(problem.held, started) from None
@@ -515,7 +530,7 @@ class StoredMemory:
                 raise Conflict("this idempotency key was used to admit another entry; nothing was done")
         return receipt
 
-    def _preview(self, act: Act, expected: str | None) -> Preview:
+    def _preview(self, act: Act, expected: str | None, doomed: Callable[[Memory], list[str]] | None = None) -> Preview:
         """Prepare an edit, look at it, and throw it away."""
         with self._mine():
             memory = self._current()
@@ -523,7 +538,7 @@ class StoredMemory:
             with self._database.reading() as connection:
                 known = holds_of(connection, self.number)
             try:
-                return look_ahead(memory, act, known)
+                return look_ahead(memory, act, known, [] if doomed is None else doomed(memory))
             finally:
                 memory.journal = _outside
 
