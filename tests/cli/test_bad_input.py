@@ -194,6 +194,31 @@ def test_exit_codes_of_real_processes(ward: Path) -> None:
 def test_a_reader_that_goes_away(ward: Path) -> None:
     done = shell("expunge search ward --at 0,0 -n 50 --json | head -0; exit ${PIPESTATUS[0]}", ward, code=141)
     assert done.stderr == ""
+    # In the help and in errors, too: 1 would say that a verification failed.
+    for words in ("", "--help", "delete --help", "verify", "--version", "show nobody --json", "nonsense --json"):
+        shell(f"expunge {words} | head -0; exit ${{PIPESTATUS[0]}}", ward, code=141)
+
+
+def test_standard_output_that_is_full(ward: Path) -> None:
+    size = len(answers("log"))
+    done = shell("expunge delete ward h000 --yes > /dev/full", ward, code=4)
+    assert done.stderr == (
+        "error: StoreError: cannot write to standard output: No space left on device; expunge log tells what was done\n"
+    )
+    assert len(answers("log")) == size + 1
+    shell("expunge show nobody --json > /dev/full", ward, code=4)
+    shell("expunge --help > /dev/full", ward, code=4)
+
+
+def test_standard_streams_that_are_closed(ward: Path) -> None:
+    size = len(answers("log"))
+    shell("expunge delete ward h000 <&-", ward)
+    shell("expunge delete ward h001 >&-", ward)
+    shell("expunge delete ward h002 2>&-", ward)
+    shell("expunge delete ward h003 <&- >&- 2>&-", ward)
+    assert len(answers("log")) == size + 4
+    shell("expunge show nobody 2>&-", ward, code=2)
+    call("verify", "log")
 
 
 def test_standard_output_that_knows_only_ascii(ward: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import inspect
 import os
@@ -16,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from expunge.cli.failure import DECLINED, DEFECT, GONE, USAGE, described, exit_code, one_line, visible
 from expunge.cli.session import DEFAULT_STORE, Session
-from expunge.errors import ExpungeError
+from expunge.errors import ExpungeError, StoreError
 
 __all__ = ["Front", "command", "group", "report", "unwrapped"]
 
@@ -88,6 +89,7 @@ class Front(TaughtGroup):
     ) -> Any:
         """Run; in standalone mode, exit."""
         words = list(sys.argv[1:] if args is None else args)
+        _open_closed_streams()
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, TextIOWrapper) and stream.encoding.lower().replace("-", "") != "utf8":
                 # Better a question mark than nothing at all.
@@ -98,6 +100,19 @@ class Front(TaughtGroup):
         return code
 
     def _run(self, words: list[str], **extra: Any) -> int:
+        try:
+            code = self._answer(words, **extra)
+            sys.stdout.flush()
+            return code
+        except SystemExit as left:
+            # This is what Typer makes of a reader that went away.
+            if isinstance(left.__context__, BrokenPipeError):
+                return _unheard(left.__context__)
+            raise
+        except OSError as problem:
+            return _unheard(problem)
+
+    def _answer(self, words: list[str], **extra: Any) -> int:
         as_json = "--json" in words
         try:
             result = super().main(words, standalone_mode=False, **extra)
@@ -108,7 +123,7 @@ class Front(TaughtGroup):
         except _UsageError as problem:
             return _usage(problem, as_json)
         except Exception as problem:
-            if os.environ.get("EXPUNGE_TRACEBACK"):
+            if os.environ.get("EXPUNGE_TRACEBACK") or _is_full(problem):
                 raise
             return report(problem, as_json=as_json)
 
@@ -145,10 +160,6 @@ def command(app: typer.Typer, name: str, *, examples: Sequence[str], panel: str 
                 sys.stdout.flush()
             except ExpungeError as problem:
                 raise typer.Exit(report(problem, as_json=session.as_json)) from None
-            except BrokenPipeError:
-                # Whoever read has left; the interpreter must not try to flush into the void at exit.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                raise typer.Exit(GONE) from None
 
         run.__signature__ = _signature(function)  # type: ignore[attr-defined]
         run.__annotations__ = {name: found.annotation for name, found in _signature(function).parameters.items()}
@@ -206,6 +217,29 @@ def _usage(problem: Exception, as_json: bool) -> int:
         Session(as_json=True).lines([{"error": "UsageError", "message": message, "exit_code": USAGE}])
     _say(f"error: UsageError: {message} Try: {path} --help")
     return USAGE
+
+
+def _open_closed_streams() -> None:
+    """Put the null device where a standard stream is closed: Python has None there, and a file could get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 — open until the end
+
+
+def _is_full(problem: Exception) -> bool:
+    """Whether standard output took no more. Errors of files have their names, and the library's own their class."""
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+    return isinstance(problem, OSError) and problem.filename is None and problem.errno in full
+
+
+def _unheard(problem: OSError) -> int:
+    """Exit code where standard output took no more: its reader left, or its disk is full."""
+    # The interpreter must not try to flush into the void at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(problem, BrokenPipeError):
+        return GONE
+    lost = StoreError(f"cannot write to standard output: {problem.strerror}; expunge log tells what was done")
+    return report(lost, as_json=False)
 
 
 def _say(line: str) -> None:
