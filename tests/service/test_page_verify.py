@@ -111,6 +111,22 @@ def test_an_altered_receipt_fails_by_the_same_name(page: Page, name: str) -> Non
     assert len(set(found)) > 15
 
 
+def test_numbers_of_entries_whose_sum_no_double_holds(page: Page) -> None:
+    """Each of them is at most 2^53 - 1; a sum that is rounded makes one too many look right, or a right one wrong."""
+    made = case("ward-admitted")
+    whole, largest = document(made), 2**53 - 1
+    forged = []
+    for pruned in (largest, largest - 1, largest - 2):
+        for live in (largest, largest - 1):
+            for more in (-1, 0, 1, 2):
+                before = {"live": live - 1, "pruned": pruned}
+                after = {"live": live, "pruned": min(largest, pruned + more)}
+                forged.append(forge(made, put(whole, ("entries",), {"before": before, "after": after})))
+    expected = [name_of(verify_receipt, envelope, TRUSTED) for envelope in forged]
+    assert browser_says(page, [(envelope.decode(), "") for envelope in forged], vkey(SIGNER)) == expected
+    assert set(expected) == {None, "ReceiptEntriesMismatch"}
+
+
 def test_the_edit_that_a_restoration_went_back_to(page: Page) -> None:
     made, other = case("example-restored"), case("ward-decrement")
     whole = document(made)
@@ -250,6 +266,22 @@ def test_proofs_of_inclusion_fail_by_the_same_name(page: Page) -> None:
     assert page.evaluate(PROOFS, arguments) == expected
     assert expected[: len(made)] == [None] * len(made)
     assert len(set(expected)) >= 14
+
+
+def test_a_signer_whose_name_has_some_space_in_it(page: Page) -> None:
+    """Unicode's white space is refused in a name, and nothing else that only looks like it."""
+    sound = case("ward-decrement")
+    codes = [*range(0x0B, 0x100), 0x1680, 0x180E, *range(0x2000, 0x2070), 0x3000, 0xFEFF, 0x1F600]
+    line = encoded(bytes(68))
+    cases = [(sound.envelope, sound.inclusion + f"— a{chr(code)}b {line}\n".encode()) for code in codes]
+    expected = [name_of(verify_inclusion, *one, LOG_KEYS, ORIGIN) for one in cases]
+    arguments = {"cases": [[encoded(part) for part in one] for one in cases], "trust": vkey(LOGGER)}
+    assert page.evaluate(PROOFS, arguments) == expected
+    named = dict(zip(codes, expected, strict=True))
+    assert (named[0x85], named[0xA0], named[0xFEFF]) == ("NoteKeyNameInvalid", "NoteKeyNameInvalid", None)
+    # Such a name is nobody's in these notes; as the log's own it counts from its first character to its last.
+    strange = NoteKey("\ufefflog\ufeff", SIGNER.public).to_text()
+    assert browser_says(page, [(sound.envelope.decode(), "")], f"\n{strange}\r\n ") == [None]
 
 
 EXTENSIONS = """async ({ cases, trust }) => {

@@ -29,7 +29,7 @@ async function compare() {
     const { note } = await get("/v1/log/checkpoint");
     const head = await verifyCheckpoint(parseNote(toUtf8(note)), await parseTrust(session.about.log_key));
     keep(note, session.about.log_key);
-    return `${plural(Number(head.size), "leaf", "leaves")}, signed. This browser keeps the head from now on: it will notice if history is rewritten.`;
+    return `${plural(head.size, "leaf", "leaves")}, signed. This browser keeps the head from now on: it will notice if history is rewritten.`;
   }
   if (kept.key !== session.about.log_key) {
     fail(
@@ -46,8 +46,8 @@ async function compare() {
   const newer = await verifyExtension(toUtf8(kept.note), toUtf8(text), await parseTrust(kept.key));
   keep(checkpoint.note, kept.key, kept.since);
   const grown = newer.size - older.size;
-  const since = grown === 0n ? "the same" : `${plural(Number(grown), "leaf", "leaves")} more`;
-  return `${plural(Number(newer.size), "leaf", "leaves")}, signed. It extends the head that this browser kept (${since}); watching since ${moment(kept.since)}.`;
+  const since = grown === 0n ? "the same" : `${plural(grown, "leaf", "leaves")} more`;
+  return `${plural(newer.size, "leaf", "leaves")}, signed. It extends the head that this browser kept (${since}); watching since ${moment(kept.since)}.`;
 }
 
 function keep(note, key, since = new Date().toISOString()) {

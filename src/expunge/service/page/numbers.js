@@ -5,7 +5,7 @@ const precise = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 
 export const count = (number) => grouped.format(number);
 
-export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
+export const plural = (number, one, many = `${one}s`) => `${count(number)} ${Number(number) === 1 ? one : many}`;
 
 // The service writes what JSON has no numbers for as words.
 export function quantity(number) {

@@ -160,30 +160,33 @@ function checkStates(receipt) {
   }
 }
 
-function addsUp({ outcome, action, entries: { before, after }, applied, reactivated, renewed, expired }) {
+function addsUp({ outcome, action, entries, applied, reactivated, renewed, expired }) {
+  // Each number is exact; sums of them need not be.
+  const exact = (size) => ({ live: BigInt(size.live), pruned: BigInt(size.pruned) });
+  const [before, after] = [exact(entries.before), exact(entries.after)];
   const total = (size) => size.live + size.pruned;
   const same = before.live === after.live && before.pruned === after.pruned;
-  const [count, back, named] = [applied.count, reactivated.count, applied.commitments.length];
-  const nothing = count === 0 && back === 0 && renewed.count === 0;
+  const [count, back, named] = [applied.count, reactivated.count, applied.commitments.length].map(BigInt);
+  const nothing = count === 0n && back === 0n && renewed.count === 0;
   if (outcome === "created")
-    return total(before) === 0 && after.pruned === 0 && after.live === count && [0, count].includes(named);
+    return total(before) === 0n && after.pruned === 0n && after.live === count && [0n, count].includes(named);
   if (outcome === "refused" || outcome === "noop") return same && nothing && expired.count === 0;
   if (outcome === "expired") return same && nothing && expired.count > 0;
   if (outcome === "restored") return nothing && expired.count === 0;
   if (action === "admission") {
-    return named === 1 && count === 1 && total(after) - total(before) === 1 && after.live === before.live + 1 + back;
+    return named === 1n && count === 1n && total(after) - total(before) === 1n && after.live === before.live + 1n + back;
   }
-  if (action === "deletion") return count > 0 && count === total(before) - total(after);
+  if (action === "deletion") return count > 0n && count === total(before) - total(after);
   if (action === "pruning") {
     return (
-      count > 0 &&
+      count > 0n &&
       count === before.live - after.live &&
       total(before) === total(after) &&
-      back === 0 &&
-      [0, count].includes(named)
+      back === 0n &&
+      [0n, count].includes(named)
     );
   }
-  return count === 0 && total(before) === total(after) && after.live === before.live + back;
+  return count === 0n && total(before) === total(after) && after.live === before.live + back;
 }
 
 function checkEntries(receipt) {

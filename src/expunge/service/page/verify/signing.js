@@ -12,7 +12,7 @@ const SPKI = Uint8Array.of(0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70,
 
 // What a verifier trusts: a public key and, where it was given as a verifier key, the log's name.
 export async function parseTrust(text) {
-  const trimmed = text.trim();
+  const trimmed = text.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, "");
   if (trimmed === "") fail("SigningKeyMissing", "no key was given");
   if (trimmed.startsWith("-----BEGIN")) return parsePem(trimmed);
   return parseVerifierKey(trimmed);
@@ -56,7 +56,8 @@ async function trust(raw, origin) {
   return { raw, origin, keyId: toHex(await sha256(join(SPKI, raw))) };
 }
 
-export const isKeyName = (name) => name !== "" && !/[+\s\x00-\x1f]/.test(name);
+// Unicode's white space, which is not \s: that has the byte-order mark, and not U+0085.
+export const isKeyName = (name) => name !== "" && !/[+\p{White_Space}\x00-\x1f]/u.test(name);
 
 export async function noteKeyId(name, raw, algorithm = ED25519) {
   return (await sha256(join(toUtf8(name), Uint8Array.of(0x0a, algorithm), raw))).subarray(0, 4);
