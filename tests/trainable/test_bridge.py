@@ -61,6 +61,21 @@ def test_a_deleted_record_has_no_say(options: dict[str, object]) -> None:
         assert abs(memory.coefficients - memory.refit().coefficients).max() < 1e-12
 
 
+@pytest.mark.parametrize("gain", ["unit", "cap", "count", "learned"])
+@pytest.mark.parametrize("options", [{}, {"floor": 0.3}, {"window": 5}, {"readout": "rbf", "normalize": True}])
+def test_the_layer_says_what_it_would_had_it_never_held_the_record(gain: str, options: dict[str, object]) -> None:
+    layer, x, gates = frozen(gain=gain, chunk=32, **options)
+    gates.delete(subject="record-2")
+    # The same weights, and a chunk that ends with the shorter prefix.
+    settings: dict[str, object] = {"chunk": 28, "cap": 0.2, "sigma": 1.0, "gain": gain, "path": "maintained", **options}
+    never = SupportVectorAttention(16, 2, **settings)  # type: ignore[arg-type]
+    never.load_state_dict(layer.state_dict())
+    with torch.no_grad():
+        with gates.applied():
+            said = layer(x)[:, 32:]
+        torch.testing.assert_close(said, never(torch.cat([x[:, :8], x[:, 12:]], dim=1))[:, 28:], rtol=0, atol=1e-6)
+
+
 def test_a_refusal_changes_no_head() -> None:
     _, _, gates = frozen(cap=0.05)
     digests = [memory.digest for memory in gates.memories]

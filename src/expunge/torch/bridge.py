@@ -51,7 +51,7 @@ class FrozenLayer:
 
     @property
     def drift(self) -> float:
-        """Largest difference between training's coefficients and these: the ridge, and fp32."""
+        """Largest difference between training's coefficients and these: the ridge, fp32, and what `closing` closed."""
         return float((self.coefficients - self.trained.double().cpu()).abs().max())
 
     def check(self) -> StateCheck:
@@ -100,7 +100,8 @@ class FrozenLayer:
         alpha = self.coefficients.to(keys.device)
         padded = torch.zeros(1, alpha.shape[0], len(starts), length, dtype=alpha.dtype, device=keys.device)
         padded[..., : self.count] = alpha[:, None, :]
-        edited = layer.rescaled(padded, self.count).to(gates.dtype)
+        # As many keys as are left: a prefix that never held the deleted ones would have so many.
+        edited = layer.rescaled(padded, len(self.memories[0])).to(gates.dtype)
         # A deleted token stays closed whatever floor or window would leave open.
         alive = torch.zeros(alpha.shape[0], self.count, dtype=torch.bool, device=keys.device)
         for row, memory in zip(alive, self.memories, strict=True):
