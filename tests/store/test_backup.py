@@ -273,6 +273,41 @@ def test_a_memory_made_after_the_backup_is_gone_and_the_ledger_says_so(
         assert fresh.verify().memories == 2
 
 
+def test_more_erasures_than_a_receipt_names_are_applied_again(
+    sqlite_place: Place, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = sqlite_place.open()
+    memory = fill(store)
+    store.backup(folder / "copy.db")
+    names = [f"e{number}" for number in range(7)]
+    for name in names:
+        memory.delete(name)
+    for module in ("expunge.attest", "expunge.store.backup"):
+        monkeypatch.setattr(f"{module}.MAX_LISTED", 3)
+    with expunge.open(f"sqlite:///{folder / 'new.db'}", folder / "ward.pem") as fresh:
+        assert sorted(fresh.restore(folder / "copy.db", ledger=store).erased_again["icu"]) == names
+        assert [leaf.kind for leaf in fresh.receipts()].count("restored") == 1
+        assert set(names).isdisjoint(fresh["icu"].ids)
+        fresh.verify()
+
+
+def test_a_ledger_that_could_not_be_written_is_not_left_behind(
+    sqlite_place: Place, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = sqlite_place.open()
+    fill(store)
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("os.fsync", full)
+        with pytest.raises(StoreError, match="No space"):
+            store.export_ledger(folder / "ledger.jsonl")
+    assert not (folder / "ledger.jsonl").exists()
+    store.export_ledger(folder / "ledger.jsonl")
+
+
 def _cut(path: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-1]))
@@ -322,6 +357,8 @@ def test_what_cannot_be_restored_says_why(sqlite_place: Place, folder: Path) -> 
         store.backup(folder / "copy.db")
     with pytest.raises(StoreError, match="cannot write"):
         store.backup(folder / "nowhere" / "copy.db")
+    with pytest.raises(StoreError, match="never overwritten"):
+        store.backup("/")
     store.export_ledger(folder / "ledger.jsonl")
     with pytest.raises(StoreError, match="never overwritten"):
         store.export_ledger(folder / "ledger.jsonl")

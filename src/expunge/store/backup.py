@@ -24,7 +24,7 @@ from expunge.ledger.envelope import parse_envelope
 from expunge.ledger.hashing import leaf_hash
 from expunge.ledger.merkle import Frontier
 from expunge.ledger.note import SignedNote
-from expunge.ledger.predicate import PREDICATE_TYPE, Predicate, parse_predicate
+from expunge.ledger.predicate import MAX_LISTED, PREDICATE_TYPE, Predicate, parse_predicate
 from expunge.ledger.statement import Statement, Subject, parse_statement
 from expunge.receipt import Receipt
 from expunge.store.database import Database, translated
@@ -74,9 +74,9 @@ class Restored:
 
 def write_backup(connection: Connection, path: Path) -> None:
     """Copy a snapshot of every table to a new file."""
-    partial = path.with_name(path.name + ".partial")
     if path.exists():
         raise StoreError(f"{path} exists; a backup is never overwritten")
+    partial = path.with_name(path.name + ".partial")
     try:
         os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
     except OSError as problem:
@@ -117,6 +117,9 @@ def export_ledger(connection: Connection, path: Path) -> Frontier:
     except FileExistsError:
         raise StoreError(f"{path} exists; a ledger is never overwritten") from None
     except OSError as problem:
+        # Half a ledger might be taken for a whole one, and what the other half says was erased would come back.
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
         raise StoreError(f"cannot write {path}: {problem.strerror or problem}") from None
     return frontier
 
@@ -367,7 +370,9 @@ class _Restoration:
         memory.journal = note
         if names:
             try:
-                self._erased[row.name] = memory.delete(names).applied
+                # A receipt names only so many entries.
+                parts = [names[start : start + MAX_LISTED] for start in range(0, len(names), MAX_LISTED)]
+                self._erased[row.name] = tuple(name for part in parts for name in memory.delete(part).applied)
             except DeletionRefused as problem:
                 # What was erased must not come back, and without it this memory cannot: it goes.
                 self._lost[row.name] = problem.reason
