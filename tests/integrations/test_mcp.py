@@ -178,6 +178,7 @@ def test_bad_input_is_told_and_changes_nothing(store: Store) -> None:
                 ("verify_receipt", {"leaf": 0, "receipt": "x"}, "InputError"),
                 ("verify_receipt", {"leaf": 99}, "InputError"),
                 ("verify_receipt", {"leaf": -1}, "InputError"),
+                ("verify_receipt", {"leaf": 1 << 70}, "InputError"),
             ):
                 message = await fails(client, tool, **arguments)
                 assert re.search(told, message), (tool, arguments, message)
@@ -208,7 +209,8 @@ def test_a_receipt_that_was_changed_or_is_not_here_is_told(store: Store, tmp_pat
     changed = tools.verify_receipt(receipt=text.replace('"payload":"ey', '"payload":"ez'))
     assert (changed.verified, changed.outcome) == (False, None)
     assert changed.problem is not None
-    assert not tools.verify_receipt(receipt="not a receipt").verified
+    for junk in ("not a receipt", "\ud800"):
+        assert not tools.verify_receipt(receipt=junk).verified
     with expunge.open(f"sqlite:///{tmp_path / 'other.db'}") as other:
         Tools(other).remember("one")
         stranger = other.leaf(0).envelope.decode()

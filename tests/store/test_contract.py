@@ -308,6 +308,18 @@ def test_heads_hold_the_ledger(store: Store) -> None:
         store.leaf(99)
 
 
+def test_a_place_in_the_ledger_that_cannot_be_is_bad_input(store: Store) -> None:
+    fill(store)
+    for index in (1, -1, 1 << 70, "0", None, True, 0.5):
+        with pytest.raises(InputError, match="no leaf"):
+            store.leaf(index)  # type: ignore[arg-type]
+    for wrong in ({"start": -1}, {"start": "0"}, {"limit": -1}, {"limit": 1.5}, {"limit": True}):
+        with pytest.raises(InputError):
+            store.receipts(**wrong)  # type: ignore[arg-type]
+    assert store.receipts(start=1 << 70) == []
+    assert len(store.receipts(limit=1 << 70)) == 1
+
+
 def test_a_refused_edit_changes_nothing_but_the_ledger(place: Place) -> None:
     store = place.open()
     memory = store.create("icu", **entries(), sigma=SIGMA, nu=0.9)

@@ -19,11 +19,14 @@ from expunge.ledger.envelope import parse_envelope
 from expunge.ledger.hashing import leaf_hash
 from expunge.ledger.merkle import Frontier, ReadNode, read_sparse
 from expunge.ledger.statement import Statement, parse_statement
+from expunge.problem import as_count
 from expunge.store.schema import leaves, ledger, nodes
 
 __all__ = ["STRIDE", "Head", "Leaf", "frontier_of", "last_edit", "leaf_at", "leaves_from", "node_reader"]
 
 STRIDE = 4
+# The largest number that a database takes.
+_MOST = (1 << 63) - 1
 
 _LOCK = select(ledger.c.frontier, ledger.c.next_number).with_for_update()
 _LEAVES, _NODES = insert(leaves), insert(nodes)
@@ -120,9 +123,11 @@ def node_reader(connection: Connection) -> ReadNode:
 
 def leaf_at(connection: Connection, index: int) -> Leaf:
     """One leaf."""
-    row = connection.execute(select(leaves).where(leaves.c.number == index)).first()
+    row = None
+    if type(index) is int and 0 <= index < _MOST:
+        row = connection.execute(select(leaves).where(leaves.c.number == index)).first()
     if row is None:
-        raise InputError(f"the ledger has no leaf {index}")
+        raise InputError(f"the ledger has no leaf {index!r}")
     return _leaf(row)
 
 
@@ -139,10 +144,12 @@ def leaves_from(
     connection: Connection, *, start: int = 0, memory: str | None = None, limit: int | None = None
 ) -> Iterator[Leaf]:
     """Leaves in order, of one memory where it is named."""
-    wanted: Select[Any] = select(leaves).where(leaves.c.number >= start).order_by(leaves.c.number)
+    first = min(as_count(start, 0, "leaves are numbered from 0"), _MOST)
+    most = None if limit is None else min(as_count(limit, 0, "the limit is a number of leaves"), _MOST)
+    wanted: Select[Any] = select(leaves).where(leaves.c.number >= first).order_by(leaves.c.number)
     if memory is not None:
         wanted = wanted.where(leaves.c.memory == memory)
-    with connection.execute(wanted.limit(limit).execution_options(yield_per=500)) as found:
+    with connection.execute(wanted.limit(most).execution_options(yield_per=500)) as found:
         for row in found:
             yield _leaf(row)
 

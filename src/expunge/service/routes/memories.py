@@ -11,11 +11,11 @@ from expunge.errors import InputError
 from expunge.service import shapes
 from expunge.service.answers import Answer, summary_content, tagged
 from expunge.service.door import caller, memory_of, needs, router
-from expunge.service.errors import Forbidden, Taken
+from expunge.service.errors import Forbidden, NotFound, Taken
 from expunge.service.forms import Creation, check_vectors
 from expunge.service.house import house_of
 from expunge.service.paging import Cursor, Limit, cursor, page_size, position
-from expunge.store import Store, StoredMemory
+from expunge.store import Leaf, Store, StoredMemory
 
 __all__ = ["routes"]
 
@@ -70,7 +70,16 @@ async def drop_memory(
     known: str = request.state.memory
     if idempotency_key is None or known is None:
         await house.desk.read(memory_of, request)
-    leaf = await house.desk.edit(f"name {known}", house.store.drop, known, idempotency_key=idempotency_key)
+
+    def dropped() -> Leaf:
+        try:
+            return house.store.drop(known, idempotency_key=idempotency_key)
+        except InputError:
+            if known in house.store:
+                raise
+            raise NotFound("there is no such memory in this store") from None
+
+    leaf = await house.desk.edit(f"name {known}", dropped)
     return Answer({"index": leaf.index, "kind": leaf.kind})
 
 
