@@ -161,3 +161,49 @@ def test_the_browser_holds_the_ledger_to_the_head_it_kept(visitor: Visitor) -> N
     })""")
     visitor.go("#/ledger")
     expect(page.locator("p.head.failed")).to_contain_text("SigningKeyChanged")
+
+
+KEPT = """() => JSON.parse(Object.entries(localStorage).find(([name]) => name.startsWith("expunge.head."))[1]).note"""
+
+
+def test_the_head_that_is_kept_is_the_newest_that_was_verified(visitor: Visitor) -> None:
+    """Not what the service puts beside the proof, and not an older one that arrives late in another tab."""
+    page, service = visitor.page, visitor.service
+    expect(page.locator("p.head.passed")).to_contain_text("keeps the head from now on")
+    first = page.evaluate(KEPT)
+    numbers = iter(range(100))
+
+    def grow() -> str:
+        form = {"key": [0.3] * 6, "value": [0.0, 0.0], "id": f"grown-{next(numbers)}"}
+        service.call("POST", "/v1/memories/icu/admit", form)
+        note: str = service.call("GET", "/v1/log/checkpoint")["note"]
+        return note
+
+    def misplace(route: Route) -> None:
+        answer = route.fetch()
+        document = answer.json()
+        document["checkpoint"]["note"] = first
+        route.fulfill(response=answer, json=document)
+
+    newest = grow()
+    page.route("**/v1/log/consistency*", misplace)
+    visitor.go("#/ledger")
+    expect(page.locator("p.head.passed")).to_contain_text("(1 leaf more)")
+    assert page.evaluate(KEPT) == newest != first
+    page.unroute("**/v1/log/consistency*")
+
+    def overtake(route: Route) -> None:
+        answer = route.fetch()
+        page.evaluate(
+            """(note) => Object.entries(localStorage).forEach(([name, text]) => {
+              localStorage.setItem(name, JSON.stringify({ ...JSON.parse(text), note }));
+            })""",
+            grow(),
+        )
+        route.fulfill(response=answer)
+
+    grow()
+    page.route("**/v1/log/consistency*", overtake)
+    visitor.go("#/")
+    expect(page.locator("p.head.passed")).to_contain_text("(1 leaf more)")
+    assert page.evaluate(KEPT) == service.call("GET", "/v1/log/checkpoint")["note"]

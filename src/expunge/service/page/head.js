@@ -28,7 +28,7 @@ async function compare() {
   if (kept === null) {
     const { note } = await get("/v1/log/checkpoint");
     const head = await verifyCheckpoint(parseNote(toUtf8(note)), await parseTrust(session.about.log_key));
-    keep(note, session.about.log_key);
+    keep(note, head.size, session.about.log_key);
     return `${plural(head.size, "leaf", "leaves")}, signed. This browser keeps the head from now on: it will notice if history is rewritten.`;
   }
   if (kept.key !== session.about.log_key) {
@@ -37,20 +37,26 @@ async function compare() {
       `the store now signs with another key than the one this browser saw first, on ${moment(kept.since)}`,
     );
   }
-  const older = parseCheckpoint(parseNote(toUtf8(kept.note)).text);
-  const { text, checkpoint } = await get(`/v1/log/consistency?since=${older.size}`).catch((error) => {
+  const older = headIn(kept);
+  const { text } = await get(`/v1/log/consistency?since=${older.size}`).catch((error) => {
     if (error.status === 422)
       fail("ConsistencySizesReversed", `the ledger no longer has the ${older.size} leaves that this browser saw`);
     throw error;
   });
   const newer = await verifyExtension(toUtf8(kept.note), toUtf8(text), await parseTrust(kept.key));
-  keep(checkpoint.note, kept.key, kept.since);
+  // The head that was verified, from the proof itself: what the service says beside it may be any other.
+  keep(text.slice(text.indexOf("\n\n") + 2), newer.size, kept.key, kept.since);
   const grown = newer.size - older.size;
   const since = grown === 0n ? "the same" : `${plural(grown, "leaf", "leaves")} more`;
   return `${plural(newer.size, "leaf", "leaves")}, signed. It extends the head that this browser kept (${since}); watching since ${moment(kept.since)}.`;
 }
 
-function keep(note, key, since = new Date().toISOString()) {
+const headIn = (kept) => parseCheckpoint(parseNote(toUtf8(kept.note)).text);
+
+function keep(note, size, key, since = new Date().toISOString()) {
+  // Another tab may have kept one while this one waited: what it saw is not given up for what is older.
+  const now = keptHead();
+  if (now !== null && (now.key !== key || headIn(now).size >= size)) return;
   localStorage.setItem(slot(), JSON.stringify({ note, key, since }));
 }
 
