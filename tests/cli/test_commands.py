@@ -29,6 +29,13 @@ def test_keygen_and_a_store_of_ones_own_key(tmp_path: Path, monkeypatch: pytest.
     assert answer("show", env={"EXPUNGE_KEY": "mine.pem"})["leaves"] == 1
 
 
+def test_no_private_key_is_left_where_the_public_one_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.pub").touch()
+    assert "mine.pub exists" in call("keygen", "mine.pem", code=4).stderr
+    assert not Path("mine.pem").exists()
+
+
 def test_a_key_under_a_passphrase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     secret = {"EXPUNGE_PASSPHRASE": "long and random"}
@@ -375,6 +382,14 @@ def test_log(ward: Path) -> None:
     whole = answer("log", "--out", "log.jsonl")
     assert (whole["size"], len(Path("log.jsonl").read_bytes().splitlines())) == (4, 4)
     call("log", "--out", "log.jsonl", code=2)
+
+
+def test_a_receipt_is_written_with_its_proof_or_not_at_all(ward: Path) -> None:
+    call("log", 0, "--out", "first.json")
+    for name, there in (("first.json", "first.json"), ("first.txt", "first.tlog-proof")):
+        said = call("log", 1, "--out", name, code=2).stderr
+        assert said == f"error: InputError: {there} exists; choose another name\n"
+    assert not Path("first.txt").exists()
 
 
 def test_backup_and_restore(ward: Path) -> None:

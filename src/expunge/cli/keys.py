@@ -38,9 +38,14 @@ def keygen(
     The private key is a new file that only you can read (mode 0600); an existing file is never replaced. It is
     encrypted if $EXPUNGE_PASSPHRASE is set. Give the public key, and its id over another channel, to whoever verifies.
     """
+    from expunge.ledger.errors import SigningKeyExists
     from expunge.ledger.signing import SigningKey, save_signing_key, save_verifying_key
 
-    public = path.with_name(path.name.removesuffix(".pem") + ".pub")
+    public = path.parent / f"{path.name.removesuffix('.pem')}.pub"
+    for file in (path, public):
+        # Both or neither: a private key whose public half is missing would only be in the way.
+        if os.path.lexists(file):
+            raise SigningKeyExists(f"{file} exists; a key is never overwritten")
     passphrase = os.environ.get(PASSPHRASE) or None
     key = SigningKey.generate()
     save_signing_key(key, path, passphrase)

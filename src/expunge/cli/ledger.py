@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -128,9 +129,11 @@ def _one(session: Session, store: Store, index: int, out: Path | None) -> None:
 
     leaf = store.leaf(index)
     if out is not None:
+        _must_be_new(out)
         proof = out.with_suffix(".tlog-proof")
         if proof == out:
             raise InputError(f"{out} is the name of the inclusion proof that goes beside it; use another ending")
+        _must_be_new(proof)
         write_file(out, leaf.envelope)
         write_file(proof, store.inclusion(index).to_bytes())
         session.show(
@@ -153,8 +156,7 @@ def _one(session: Session, store: Store, index: int, out: Path | None) -> None:
 
 def _whole(session: Session, store: Store, out: Path) -> None:
     head_file = Path(f"{out}.checkpoint")
-    if head_file.exists():
-        raise InputError(f"{head_file} exists; choose another name")
+    _must_be_new(head_file)
     note = store.export_ledger(out)
     write_file(head_file, note.to_bytes())
     head, _ = head_of(note.to_bytes())
@@ -162,6 +164,12 @@ def _whole(session: Session, store: Store, out: Path) -> None:
         {**head_content(head), "log": out, "checkpoint": head_file},
         f"{out}: {head.size} leaves\n{head_file}: the head that they lead to",
     )
+
+
+def _must_be_new(path: Path) -> None:
+    """Receipts and heads come in pairs of files, and one without the other should not be left."""
+    if os.path.lexists(path):
+        raise InputError(f"{path} exists; choose another name")
 
 
 def _latest(session: Session, store: Store, memory: str | None, count: int) -> None:
