@@ -109,8 +109,8 @@ def test_a_repeated_refusal_is_the_same_refusal(service: Service) -> None:
 def test_a_dropped_memory_stays_dropped(service: Service) -> None:
     first = service.ask("DELETE", ICU, scopes=("admin",), status=200, Idempotency_Key="drop")
     assert service.ask("DELETE", ICU, scopes=("admin",), status=200, Idempotency_Key="drop") == first
-    for more in ({}, {"Idempotency_Key": "another"}):
-        assert service.ask("DELETE", ICU, scopes=("admin",), **more).status_code == 404
+    assert service.ask("DELETE", ICU, scopes=("admin",)).status_code == 404
+    assert service.ask("DELETE", ICU, scopes=("admin",), Idempotency_Key="another").status_code == 404
     assert service.ask("GET", ICU).status_code == 404
     assert "icu" not in service.store
 

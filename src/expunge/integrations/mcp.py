@@ -176,7 +176,8 @@ class Tools:
         if (leaf is None) == (receipt is None):
             raise InputError("give the number of a leaf, or the text of a receipt, and one of them")
         key = self.store.log_key.to_text()
-        envelope = self.store.leaf(leaf).envelope if leaf is not None else (receipt or "").encode("utf-8", "surrogatepass")
+        given = (receipt or "").encode("utf-8", "surrogatepass")
+        envelope = given if leaf is None else self.store.leaf(leaf).envelope
         try:
             kind, stated = self._opened(envelope)
             index = self._place_of(envelope) if leaf is None else leaf
