@@ -10,6 +10,7 @@ from torch import Tensor
 
 from expunge.errors import InputError
 from expunge.torch import SupportVectorAttention, SupportVectorGate
+from expunge.torch.batched import _lengths_on
 from expunge.torch.readout import gated_readout
 
 
@@ -220,3 +221,21 @@ def test_autocast_does_not_reach_the_readout() -> None:
     usual = gated_readout(q, k, v, gates, scale=0.3, chunk=16)
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(gated_readout(q, k, v, gates, scale=0.3, chunk=16), usual)
+
+
+def test_a_context_that_grows_token_by_token_leaves_little_behind() -> None:
+    one, x = layer(), context()
+    whole = one(x)
+    for length in range(1, 51):
+        torch.testing.assert_close(one(x[:, :length]), whole[:, :length], rtol=0, atol=1e-10)
+    # One for each number of chunks that has a gated boundary: 2, 3 and 4.
+    assert len(one._masks) == 3
+
+
+def test_prefix_lengths_that_a_captured_step_reads_are_kept() -> None:
+    gate, keys = SupportVectorGate(cap=0.25, sigma=1.5, closing=0.1), torch.randn(120, 4)
+    gate.prefixes(keys, [20])
+    kept = _lengths_on((20,), keys.device)
+    for count in range(21, 120):
+        gate.prefixes(keys, [count])
+    assert _lengths_on((20,), keys.device) is kept

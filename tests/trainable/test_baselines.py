@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from expunge.errors import InputError
+from expunge.torch import SupportVectorAttention
 from expunge.torch.baselines import DeltaNetAttention, LinearAttention, SoftmaxAttention
 
 
@@ -81,3 +82,13 @@ def test_unusable_settings_are_refused() -> None:
         SoftmaxAttention(16, 2, window=0)
     with pytest.raises(InputError, match="multiple of heads"):
         LinearAttention(15, 2)
+    for kind in (LinearAttention, DeltaNetAttention):
+        with pytest.raises(InputError, match="chunk must be positive"):
+            kind(16, 2, chunk=0)
+
+
+@pytest.mark.parametrize("shape", [(3, 16), (1, 3, 15), (1, 0, 16)])
+@pytest.mark.parametrize("kind", [SoftmaxAttention, LinearAttention, DeltaNetAttention, SupportVectorAttention])
+def test_contexts_of_another_shape_are_refused(kind: type[torch.nn.Module], shape: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match="x must be"):
+        kind(16, 2)(torch.zeros(shape))

@@ -199,6 +199,9 @@ def test_normalized_keys_forget_their_length() -> None:
         ({"cap": 0.0}, "cap must be positive"),
         ({"sigma": float("nan")}, "sigma must be positive"),
         ({"sigma": [1.0, 2.0]}, "sigma must be one number"),
+        ({"sigma": torch.ones(2), "heads": 2}, "sigma must be a number"),
+        ({"cap": "quarter"}, "cap must be a number"),
+        ({"heads": 0}, "heads must be positive"),
         ({"path": "quick"}, "path must be"),
         ({"ridge": 0.0}, "ridge must be"),
         ({"closing": 1.0}, "closing must lie"),
@@ -349,9 +352,11 @@ def test_prefixes_that_no_cap_allows(path: str) -> None:
     with pytest.raises(InputError, match="at least 4 keys, not 2"):
         gate.prefixes(keys, [2, 8])
     assert gate.prefixes(keys, [2, 8], even=True)[0].tolist() == [0.5, 0.5] + [0.0] * 12
-    for counts in ([-2], [99], []):
+    for counts in ([-2], [99], [], [8.5], ["8"]):
         with pytest.raises(InputError, match="prefix lengths"):
-            gate.prefixes(keys, counts, even=True)
+            gate.prefixes(keys, counts, even=True)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="prefix lengths"):
+            gate.residual(keys, counts)  # type: ignore[arg-type]
     # A learned cap that is too small: 1/n, which does not move with it.
     learned = SupportVectorGate(0.1, 2.0, path, learn_cap=True)  # type: ignore[arg-type]
     alpha = learned(keys[:5])

@@ -112,6 +112,8 @@ class SupportVectorAttention(nn.Module):
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of every head, (B, heads, T, d_head) each."""
+        if x.ndim != 3 or x.shape[2] != self.qkv.in_features or not x.shape[1]:
+            raise InputError(f"x must be (B, T, {self.qkv.in_features}) with a token or more, not {tuple(x.shape)}")
         batch, length, width = x.shape
         parts = self.qkv(x).reshape(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         queries, keys, values = parts.unbind(0)
@@ -133,14 +135,16 @@ class SupportVectorAttention(nn.Module):
 
         `count` is the number of keys that α was solved on, at every boundary; the boundary's own if not given.
         """
+        # In whole chunks: a context that grows token by token would otherwise leave a mask behind for every length.
+        length = -(-alpha.shape[-1] // self.chunk) * self.chunk
         if self.gate.learn_cap:
-            factor, applies = self._rule(alpha, count)
+            factor, applies = self._rule(alpha, length, count)
         else:
-            place = (alpha.shape[-1], count, alpha.dtype, alpha.device)
+            place = (length, count, alpha.dtype, alpha.device)
             if place not in self._masks:
                 # A tensor of inference mode could not be trained with later.
                 with torch.inference_mode(False):
-                    self._masks[place] = self._rule(alpha, count)
+                    self._masks[place] = self._rule(alpha, length, count)
             factor, applies = self._masks[place]
         if self.power is not None:
             factor = factor ** (1.0 + self.power.to(alpha.dtype)[:, None, None])
@@ -148,16 +152,16 @@ class SupportVectorAttention(nn.Module):
             alpha = alpha * factor
         if self.floor > 0.0:
             alpha = self.floor + (1.0 - self.floor) * alpha
-        return torch.where(applies, alpha, 1.0)
+        return torch.where(applies[..., : alpha.shape[-1]], alpha, 1.0)
 
-    def _rule(self, alpha: Tensor, count: int | None) -> tuple[Tensor, Tensor]:
-        """What α is multiplied by (heads, b, 1), and where the gate applies (heads, b, T)."""
-        begin = torch.tensor(self.boundaries(alpha.shape[-1]), device=alpha.device)[:, None]
+    def _rule(self, alpha: Tensor, length: int, count: int | None) -> tuple[Tensor, Tensor]:
+        """What α is multiplied by (heads, b, 1), and where the gate applies (heads, b, length)."""
+        begin = torch.tensor(self.boundaries(length), device=alpha.device)[:, None]
         cap = self.gate.cap(alpha).to(alpha.dtype).expand(self.heads)[:, None, None]
         size = begin if count is None else torch.full_like(begin, count)
         factor = 1.0 / cap if self.gain == "cap" else size.to(alpha.dtype).expand(self.heads, -1, -1)
         ready = begin >= torch.ceil((1.0 - 1e-6) / cap) + 2.0
-        place = torch.arange(alpha.shape[-1], device=alpha.device)
+        place = torch.arange(length, device=alpha.device)
         return factor, (place < begin - self.window) & ready
 
     @torch.no_grad()

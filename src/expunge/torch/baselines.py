@@ -32,6 +32,8 @@ class _Heads(nn.Module):
         self.out = nn.Linear(d_model, d_model, bias=bias)
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        if x.ndim != 3 or x.shape[2] != self.qkv.in_features or not x.shape[1]:
+            raise InputError(f"x must be (B, T, {self.qkv.in_features}) with a token or more, not {tuple(x.shape)}")
         batch, length, width = x.shape
         parts = self.qkv(x).reshape(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         return parts[0], parts[1], parts[2]
@@ -73,6 +75,8 @@ class LinearAttention(_Heads):
 
     def __init__(self, d_model: int, heads: int, *, chunk: int = 64, bias: bool = False) -> None:
         super().__init__(d_model, heads, bias)
+        if chunk < 1:
+            raise InputError(f"chunk must be positive, not {chunk}")
         self.chunk = chunk
 
     def forward(self, x: Tensor) -> Tensor:
@@ -95,6 +99,8 @@ class DeltaNetAttention(_Heads):
 
     def __init__(self, d_model: int, heads: int, *, chunk: int = 64, bias: bool = False) -> None:
         super().__init__(d_model, heads, bias)
+        if chunk < 1:
+            raise InputError(f"chunk must be positive, not {chunk}")
         self.chunk = chunk
         self.beta = nn.Linear(d_model, heads, bias=True)
 

@@ -9,8 +9,9 @@ one-sided derivatives differ, and the one returned belongs to the partition that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 from importlib.util import find_spec
+from operator import index
 from typing import Any
 
 import torch
@@ -131,7 +132,10 @@ def reference_pull(
 
 def prefix_lengths(counts: Sequence[int], most: int) -> tuple[int, ...]:
     """The lengths of prefixes of `most` keys, checked."""
-    lengths = tuple(int(count) for count in counts)
+    try:
+        lengths = tuple(index(count) for count in counts)
+    except TypeError as error:
+        raise InputError(f"prefix lengths must be whole numbers, not {counts!r}") from error
     if not lengths or min(lengths) < 1 or max(lengths) > most:
         raise InputError(f"prefix lengths must lie between 1 and {most}, not {lengths}")
     return lengths
@@ -174,8 +178,8 @@ def prefix_coefficients(
     return alpha, offset
 
 
-@lru_cache(maxsize=64)
+@cache
 def _lengths_on(lengths: tuple[int, ...], device: torch.device) -> Tensor:
-    """Prefix lengths (b, 1) on a device, copied there once."""
+    """Prefix lengths (b, 1) on a device, copied there once and kept: a captured step goes on reading them."""
     with torch.inference_mode(False):
         return torch.tensor(lengths, device=device)[:, None]

@@ -120,9 +120,10 @@ class SupportVectorGate(nn.Module):
         With `even`, a head whose cap a prefix is too short for has 1/n there, instead of being refused.
         """
         lead, length = self._check(keys)
+        lengths = prefix_lengths(counts, length)
         if not even:
-            self._feasible(min(counts, default=0))
-        return self._solve(self._shaped(keys), counts)[0].reshape(*lead, len(counts), length)
+            self._feasible(min(lengths))
+        return self._solve(self._shaped(keys), lengths)[0].reshape(*lead, len(lengths), length)
 
     @torch.no_grad()
     def residual(self, keys: Tensor, counts: Sequence[int] | None = None) -> Tensor:
@@ -132,8 +133,8 @@ class SupportVectorGate(nn.Module):
         A problem that ran out of iterations shows here.
         """
         lead, length = self._check(keys)
-        lengths = [length] if counts is None else list(counts)
-        self._feasible(min(lengths, default=0))
+        lengths = prefix_lengths([length] if counts is None else counts, length)
+        self._feasible(min(lengths))
         shaped = self._shaped(keys)
         alpha, offset = self._solve(shaped, lengths, closing=0.0)
         offset = self._with_full(shaped, lengths, offset)
@@ -170,7 +171,6 @@ class SupportVectorGate(nn.Module):
 
     def _solve(self, keys: Tensor, counts: Sequence[int], *, closing: float | None = None) -> tuple[Tensor, Tensor]:
         """Coefficients (B, h, b, T) and offsets (B, h, b) of keys (B, h, T, d)."""
-        counts = prefix_lengths(counts, keys.shape[2])
         if self.path == "maintained":
             return self._maintained(keys, counts)
         cap, sigma = self.cap(keys), self.sigma(keys)
@@ -246,7 +246,12 @@ class SupportVectorGate(nn.Module):
 
 
 def _per_head(number: float | Sequence[float], heads: int | None, name: str) -> list[float]:
-    numbers = [float(one) for one in number] if isinstance(number, Sequence) else [float(number)] * (heads or 1)
+    if heads is not None and heads < 1:
+        raise InputError(f"heads must be positive, not {heads}")
+    try:
+        numbers = [float(one) for one in number] if isinstance(number, Sequence) else [float(number)] * (heads or 1)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be a number, or a list of one for each head, not {number!r}") from error
     if len(numbers) != (heads or 1):
         raise InputError(f"{name} must be one number, or one for each of the {heads or 1} heads, not {len(numbers)}")
     if not all(math.isfinite(one) and one > 0.0 for one in numbers):

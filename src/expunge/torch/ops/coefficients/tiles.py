@@ -8,7 +8,7 @@ and products are taken 16 coordinates at a time and summed outside.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import torch
@@ -166,9 +166,9 @@ def _pull(
     tl.store(target, (4.0 * inverse * difference).to(keys_bar.dtype.element_ty), mask=inside)
 
 
-@lru_cache(maxsize=64)
+@cache
 def counts_on(counts: tuple[int, ...], device: torch.device) -> Tensor:
-    """Prefix lengths on a device, copied there once."""
+    """Prefix lengths on a device, copied there once and kept: a captured step goes on reading them."""
     return torch.tensor(counts, dtype=torch.int32, device=device)
 
 
