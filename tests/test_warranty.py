@@ -369,3 +369,16 @@ def test_a_key_near_the_centre_of_a_tight_cluster_keeps_no_certificate_by_roundi
     assert whole.prove().outcome == "proved"
     assert whole.coefficients[-1] == pytest.approx(0.5, abs=1e-6)
     assert [row.status for row in memory.warranties()] == ["expired"]
+
+
+def test_a_sketch_beside_a_key_of_almost_no_weight_proves_no_more_than_its_rounding() -> None:
+    # The third key weighs 5e−14 at the pruning, so that its kernel value is known to 1e−3, and 0.05 in the end.
+    pruned = [-0.2, -0.3, 0.5]
+    keys = [[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.7207925999668604, 0.0], pruned]
+    memory = Memory.fit(keys, np.zeros(4), sigma=2.0, cap=1.0)
+    assert 0.0 < memory.coefficients[2] < 1e-12
+    assert memory.prune("forget", sketch=2).applied == ("3",)
+    # Beyond the second key in line with the pruned one: there the triangle inequality loses nothing.
+    memory.admit([1.0 + 2.117 * 1.2, 2.117 * 0.3, 2.117 * -0.5], 0.0)
+    assert memory.solution.slack(np.array([pruned]))[0] < -1e-5
+    assert [row.status for row in memory.warranties()] == ["expired"]

@@ -46,7 +46,7 @@ ALLOWANCE = 1e-9
 # Rounding of a squared distance in feature space, whose terms are of order one.
 _SQUARED_ROUNDING = 1e-15
 
-# Room for the rounding of kernel values, logarithms and distances.
+# Room for the rounding of kernel values and their sums, logarithms and distances.
 _SLOP = 1e-12
 
 
@@ -392,7 +392,8 @@ def _by_weights(anchor: Anchor, value: Vector, state: State) -> Vector:
     order = np.argsort(ratio, kind="stable")
     capacity = np.concatenate([[0.0, anchor.gone], anchor.gone + np.cumsum(then[held][order])])
     total = np.concatenate([[0.0, 0.0], np.cumsum(now[held][order])])
-    return np.asarray(np.interp(value, capacity, total))
+    # A key whose share grew from almost nothing would multiply the rounding of v.
+    return np.asarray(np.interp(value - _SLOP, capacity, total))
 
 
 def _by_distance(anchor: Anchor, value: Vector, state: State) -> Vector:
@@ -435,7 +436,7 @@ def _by_intervals(anchor: Anchor, records: list[Record], state: State) -> Vector
     ratio = now[order] / then[order]
     ranked = np.argsort(ratio, kind="stable")
     order, ratio = order[ranked], ratio[ranked]
-    capacity = rest - lowest @ then - anchor.gone
+    capacity = rest - lowest @ then - anchor.gone - _SLOP
     room = (highest - lowest)[:, order] * then[order]
     filled = np.clip(capacity[:, None] - (np.cumsum(room, axis=1) - room), 0.0, room)
     return np.asarray(known + lowest @ now + filled @ ratio)
