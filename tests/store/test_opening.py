@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from expunge.store.seal import subject_tag
 from .conftest import Place
 from .server import Server
 from .traces import files_under, traces
-from .ward import appearance, fill
+from .ward import appearance, arrival, fill
 
 
 def test_the_package_opens_stores(folder: Path) -> None:
@@ -332,6 +333,22 @@ def test_postgresql_commits_are_on_disk_whatever_the_default(server: Server, fol
     with store._database.reading() as connection:
         assert connection.execute(text("SHOW synchronous_commit")).scalar() == "on"
     store.close()
+
+
+@pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
+def test_postgresql_writers_wait_for_each_other_whatever_the_default(
+    server: Server, folder: Path, isolation: str
+) -> None:
+    url = server.new_database()
+    server.run(f"ALTER DATABASE {url.split('/')[3].split('?')[0]} SET default_transaction_isolation = '{isolation}'")
+    with expunge.open(url, folder / "ward.pem") as one, expunge.open(url, folder / "ward.pem") as other:
+        fill(one)
+        with ThreadPoolExecutor(2) as hands:
+            edits = [
+                hands.submit(store["icu"].admit, **arrival(number)) for number, store in enumerate((one, other) * 8)
+            ]
+        assert [edit.result().outcome for edit in edits] == ["admitted"] * 16
+        one.verify()
 
 
 def test_a_full_disk_is_a_store_error_and_changes_nothing(sqlite_place: Place) -> None:

@@ -59,6 +59,8 @@ class Postgres(Database):
         connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
     def _begin(self, connection: Connection, lock: str) -> None:
+        # Whoever has waited for the lock sees what the one before has done, whatever the server's default.
+        connection.execution_options(isolation_level="READ COMMITTED")
         connection.execute(_LOCK, {"key": _lock_key(lock)})
 
     def shred(self, connection: Connection, numbers: Sequence[int]) -> None:
