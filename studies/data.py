@@ -50,8 +50,11 @@ class Corpus:
 def read_bytes(path: Path, limit: int | None = None) -> torch.Tensor:
     """The file's first ``limit`` bytes (all of them by default), decompressed if it ends in ``.xz``."""
     opener = lzma.open if path.suffix == ".xz" else open
-    with opener(path, "rb") as file:
-        content = file.read() if limit is None else file.read(limit)
+    try:
+        with opener(path, "rb") as file:
+            content = file.read() if limit is None else file.read(limit)
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise InputError(f"cannot read {path}: {error}") from error
     return torch.from_numpy(np.frombuffer(content, dtype=np.uint8).copy())
 
 
@@ -60,6 +63,8 @@ def load(path: Path, *, test: Path | None = None, limit: int | None = 5_000_000,
     content = read_bytes(path, limit)
     cut = len(content) - int(len(content) * held_out)
     rest = read_bytes(test, TEST_LIMIT) if test is not None else content[:0]
+    if len(rest) and rest.numpy().tobytes() in content.numpy().tobytes():
+        raise InputError(f"{test} is a part of the bytes to train on: a test on it would test nothing")
     return Corpus(path.stem, content[:cut], content[cut:], rest)
 
 

@@ -70,7 +70,7 @@ class Desk:
         return None if self.checkpoints is None else self.checkpoints / f"{run.name}.pt"
 
     def finish(self, run: Run) -> tuple[Trainer, dict[str, Any]]:
-        """Train a run to its end and keep its result."""
+        """Train a run to its end, or as far as the time goes, and keep its result."""
         self.out.mkdir(parents=True, exist_ok=True)
         begun = time.monotonic()
         trainer = self.trainer(run)
@@ -81,7 +81,9 @@ class Desk:
         if outcome.steps and run.arm == "hybrid":
             content["active_keys"], content["key_spread"] = observe(trainer, self)
             content |= learned_weights(trainer)
-        write(self.out, run.name, content)
+        # A run that had no time for a step has nothing to say, and an older result stays.
+        if outcome.steps:
+            write(self.out, run.name, content)
         if self.keep is not None:
             self.keep.mkdir(parents=True, exist_ok=True)
             weights = {name: leaf.detach()[0].cpu() for name, leaf in trainer.stack.weights.items()}
@@ -89,6 +91,8 @@ class Desk:
         rate = outcome.steps / max(1e-9, outcome.step_seconds)
         print(f"{run.name}: {outcome.steps} steps, {rate:.1f} steps/s, {time.monotonic() - begun:.0f} s, best", end=" ")
         print(" ".join(f"{bits:.4f}" for bits in outcome.best_bits), flush=True)
+        if not content["complete"]:
+            print(f"  stopped before step {run.steps}; arms that come after wait for it", flush=True)
         return trainer, content
 
 
@@ -174,17 +178,34 @@ def compare(desk: Desk, plan: Run, *, hybrid: Recipe, window: Recipe, arms: tupl
         recipe = hybrid if arm == "hybrid" else window
         slots = tuple(replace(slot, recipe=recipe) for slot in plan.slots)
         if arm == "window":
-            counts = read(f"{plan.name}-hybrid", desk.out)["active_keys"]
+            counts = finished(f"{plan.name}-hybrid", desk.out)["active_keys"]
             gate, block = hybrid.gate, plan.shape.block
             slots = tuple(
                 replace(slot, window=visible(each, gate.chunk, block, gate.near, gate.floor))
                 for slot, each in zip(slots, counts, strict=True)
             )
-        desk.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))
+        if not desk.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))[1]["complete"]:
+            return
 
 
-def tune(desk: Desk, plan: Run, *, arm: str, rounds: str = "first") -> str:
-    """Every candidate of an arm on the tuning seed; the label with the fewest validation bits at the end.
+def finished(name: str, folder: Path) -> dict[str, Any]:
+    """A result that others are matched to or chosen by: a run that came to its end."""
+    try:
+        content: dict[str, Any] = read(name, folder)
+    except FileNotFoundError as error:
+        raise InputError(f"there is no {name}.json in {folder}: run that study first") from error
+    if all(bits is None for bits in content["final_bits"]):
+        raise InputError(f"every model of {name} diverged")
+    if not content["complete"]:
+        raise InputError(
+            f"{name} stopped at step {content['steps']} of {content['run']['steps']}: run it to its end first"
+        )
+    return content
+
+
+def tune(desk: Desk, plan: Run, *, arm: str, rounds: str = "first") -> str | None:
+    """Every candidate of an arm on the tuning seed; the label with the fewest validation bits at the end, or None where
+    the time did not suffice.
 
     ``window`` needs the hybrid's tuning, from this call or an earlier one: a candidate whose label the hybrid has too
     is matched to that one, any other to the hybrid's best.
@@ -194,13 +215,14 @@ def tune(desk: Desk, plan: Run, *, arm: str, rounds: str = "first") -> str:
     candidates = CANDIDATES[rounds][arm]
     widths: dict[str, int] = {}
     if arm == "window":
-        theirs = matched(read(f"{plan.name}-hybrid", desk.out))
+        theirs = matched(finished(f"{plan.name}-hybrid", desk.out))
         best = chosen(plan.name, desk.out, "hybrid")
         widths = {label: theirs.get(label, theirs[best]) for label in candidates}
     # Slots with one gate lie together, so that they are solved together.
     order = sorted(candidates, key=lambda label: repr(candidates[label].gate))
     slots = tuple(Slot(TUNING_SEED, candidates[label], window=widths.get(label), label=label) for label in order)
-    desk.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))
+    if not desk.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))[1]["complete"]:
+        return None
     best = chosen(plan.name, desk.out, arm)
     print(f"  chosen for {arm}: {best}", flush=True)
     return best
@@ -220,13 +242,10 @@ def chosen(name: str, folder: Path, arm: str) -> str:
     """The winner of earlier tunings, by commas."""
     ended = [
         (math.inf if bits is None else bits, str(slot["label"]))
-        for content in (read(f"{each}-{arm}", folder) for each in name.split(","))
+        for content in (finished(f"{each}-{arm}", folder) for each in name.split(","))
         for bits, slot in zip(content["final_bits"], content["run"]["slots"], strict=True)
     ]
-    fewest, label = min(ended)
-    if fewest == math.inf:
-        raise InputError(f"every candidate of {name}-{arm} diverged")
-    return label
+    return min(ended)[1]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -254,7 +273,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(arguments)
     first, _, last = given.seeds.partition(":")
+    if not first.isdecimal() or not (last or first).isdecimal():
+        raise InputError(f"--seeds is first:last+1, not {given.seeds!r}")
     seeds = range(int(first), int(last or int(first) + 1))
+    if given.device.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError(f"there is no device {given.device!r} here; --device cpu runs everywhere")
     if given.checkpoints is not None:
         given.checkpoints.mkdir(parents=True, exist_ok=True)
     desk = Desk(
@@ -278,7 +301,8 @@ def main(arguments: list[str] | None = None) -> None:
     )
     if given.act == "tune":
         for arm in arms:
-            tune(desk, plan, arm=arm, rounds=given.round)
+            if tune(desk, plan, arm=arm, rounds=given.round) is None:
+                return
         return
     hybrid = window_recipe = PAPER
     if given.recipe:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from studies.record import RESULTS, read
@@ -50,7 +51,11 @@ COMPARISONS = (
 
 
 def _exists(name: str) -> bool:
-    return (RESULTS / f"{name}.json").exists()
+    """Whether there is such a result; a run that stopped before its end is none yet, unless every model diverged."""
+    if not (RESULTS / f"{name}.json").exists():
+        return False
+    content = read(name)
+    return content.get("complete", True) or all(bits is None for bits in content["final_bits"])
 
 
 def _mean(numbers: list[float]) -> float:
@@ -156,8 +161,8 @@ def repeated() -> list[str]:
         if any(slot["window"] < window["run"]["shape"]["block"] for slot in window["run"]["slots"]):
             continue
         pairs = zip(window["best_bits"], softmax["best_bits"], strict=True)
-        apart = sorted(abs(first - second) for first, second in pairs)
-        rows.append(f"| {comparison.title} | {_bits(apart[len(apart) // 2])} | {_bits(apart[-1])} |")
+        apart = [abs(first - second) for first, second in pairs]
+        rows.append(f"| {comparison.title} | {_bits(median(apart))} | {_bits(max(apart))} |")
     if not rows:
         return []
     head = "| one setting run twice, difference in best validation | median of the seeds | largest |"
@@ -168,7 +173,7 @@ def learning() -> list[str]:
     """Mean bits of both arms along the comparisons at 10M and 32M that gave both the same optimiser."""
     lines: list[str] = []
     for name in ("10m-half", "10m-third", "10m-dropout", "32m"):
-        if not _exists(f"{name}-window"):
+        if not all(_exists(f"{name}-{arm}") for arm in ("hybrid", "window")):
             continue
         hybrid, window = (read(f"{name}-{arm}")["curve"] for arm in ("hybrid", "window"))
         lines += [
@@ -220,7 +225,7 @@ def student() -> list[str]:
     if not _exists("student"):
         return []
     falls = sorted(row["fall"] for row in read("student")["rows"])
-    middle = falls[len(falls) // 2]
+    middle = median(falls)
     above = sum(fall >= 0.99 for fall in falls)
     return [
         "| student–teacher | paper | here |",

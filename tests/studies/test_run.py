@@ -108,11 +108,40 @@ def test_a_comparison_of_one_candidate(words: Path, tmp_path: Path) -> None:
 def test_the_winner_of_several_tunings_is_the_lowest_of_all(tmp_path: Path) -> None:
     slots = [{"label": label} for label in "abc"]
     for name, bits in (("t-window", [1.9, 1.7, 1.8]), ("u-window", [1.6, 2.0, None]), ("v-window", [None] * 3)):
-        write(tmp_path, name, {"run": {"slots": slots}, "final_bits": bits})
+        write(tmp_path, name, {"run": {"slots": slots}, "final_bits": bits, "complete": True})
     assert chosen("t", tmp_path, "window") == "b"
     assert chosen("t,u", tmp_path, "window") == chosen("u,t", tmp_path, "window") == "a"
     with pytest.raises(InputError, match="diverged"):
         chosen("v", tmp_path, "window")
+
+
+@pytest.mark.parametrize("act", ["compare", "tune"])
+def test_nothing_is_matched_to_a_run_that_stopped(words: Path, tmp_path: Path, act: str) -> None:
+    out = tmp_path / "out"
+    command = [act, "--shape", "tiny", "--data", str(words), "--steps", "2", "--batch", "1", "--evaluate-every", "1"]
+    command += ["--seeds", "0:1", "--out", str(out)]
+    with pytest.raises(InputError, match=r"no tiny-hybrid\.json"):
+        main([*command, "--arms", "window"])
+    main(command)
+    whole = [read(out, f"tiny-{arm}") for arm in ("hybrid", "window")]
+    # No time for a step: what was there before stays.
+    main([*command, "--seconds", "0"])
+    assert [read(out, f"tiny-{arm}") for arm in ("hybrid", "window")] == whole
+    write(out, "tiny-hybrid", whole[0] | {"complete": False, "steps": 1})
+    with pytest.raises(InputError, match="stopped at step 1 of 2"):
+        main([*command, "--arms", "window"])
+
+
+def test_an_unusable_command_says_what_is_wrong(words: Path, tmp_path: Path) -> None:
+    command = ["compare", "--shape", "tiny", "--out", str(tmp_path / "out")]
+    for given, message in (
+        (["--data", str(tmp_path / "none")], "cannot read"),
+        (["--data", str(words), "--test", str(words)], "is a part of the bytes to train on"),
+        (["--data", str(words), "--seeds", "x"], "--seeds is"),
+        (["--data", str(words), "--tuned", "t"], "no t-hybrid"),
+    ):
+        with pytest.raises(InputError, match=message):
+            main([*command, *given])
 
 
 def test_a_label_means_one_recipe() -> None:

@@ -58,3 +58,29 @@ def test_one_seed_has_no_interval_and_a_whole_window_is_all(tmp_path: Path, monk
     # A window of 60 of 64 is another setting than full softmax; one of 64 is not.
     (row,) = summary.repeated()[2:]
     assert row == "| enwik8, 3.22M, third tuning | 0.020 | 0.100 |"
+
+
+def test_a_run_that_stopped_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def keep(name: str, **more: object) -> None:
+        run = {"steps": 10, "slots": [{"window": 9, "label": "a", "recipe": {"rate": 1e-3, "warmup": 0}}] * 2}
+        content = {"best_bits": [1.9, 2.0], "final_bits": [1.9, 2.0], "complete": True, "run": run}
+        (tmp_path / f"{name}.json").write_text(json.dumps(content | more))
+
+    keep("3m-hybrid", complete=False)
+    keep("3m-window")
+    keep("tune-10m-hybrid", complete=False)
+    # Every model diverged: there is nothing to wait for.
+    keep("tune-10m-window", complete=False, final_bits=[None, None], best_bits=[None, None])
+    monkeypatch.setattr(summary, "RESULTS", tmp_path)
+    monkeypatch.setattr(summary, "read", lambda name: record.read(name, tmp_path))
+    assert summary.compared("best_bits") == []
+    assert [line[:25] for line in summary.tuned() if "round" in line] == ["| first round, window, 10"]
+    assert sum("diverged" in line for line in summary.tuned()) == 2
+
+
+def test_the_median_of_an_even_number_of_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"fall": fall} for fall in (0.9, 0.95, 0.97, 0.99)]
+    (tmp_path / "student.json").write_text(json.dumps({"rows": rows}))
+    monkeypatch.setattr(summary, "RESULTS", tmp_path)
+    monkeypatch.setattr(summary, "read", lambda name: record.read(name, tmp_path))
+    assert "median of 4 seeds | −99% | −96.0% |" in summary.student()[2]
