@@ -343,11 +343,12 @@ def test_postgresql_writers_wait_for_each_other_whatever_the_default(
     server.run(f"ALTER DATABASE {url.split('/')[3].split('?')[0]} SET default_transaction_isolation = '{isolation}'")
     with expunge.open(url, folder / "ward.pem") as one, expunge.open(url, folder / "ward.pem") as other:
         fill(one)
+
+        def admit(number: int) -> str:
+            return (one, other)[number % 2]["icu"].admit(**arrival(number)).outcome
+
         with ThreadPoolExecutor(2) as hands:
-            edits = [
-                hands.submit(store["icu"].admit, **arrival(number)) for number, store in enumerate((one, other) * 8)
-            ]
-        assert [edit.result().outcome for edit in edits] == ["admitted"] * 16
+            assert list(hands.map(admit, range(16))) == ["admitted"] * 16
         one.verify()
 
 
