@@ -118,6 +118,16 @@ def test_no_room_is_made_for_what_is_held(store: Store) -> None:
     assert store.receipts("notes")[-1].kind == "refused"
 
 
+def test_a_notebook_that_cannot_go_does_not_keep_a_subject_in_other_memories(store: Store) -> None:
+    """A hold on somebody who is yet to come: the last note would take it along."""
+    notebook = Notebook(store, "notes", sigma=2.0)
+    notebook.write(keys(1)[0], subject="ann")
+    store.create("other", keys(6), np.ones(6), sigma=2.0, cap=1.0, subjects=["ann"] * 2 + [None] * 4)
+    store.hold("notes", subject="bob", reason="court")
+    done = notebook.erase_subject("ann")
+    assert (done.complete, done.count, len(notebook)) == (False, 2, 1)
+
+
 @pytest.mark.parametrize("others", [0, 3])
 def test_a_held_notebook_does_not_keep_a_subject_in_other_memories(store: Store, others: int) -> None:
     notebook = Notebook(store, "notes", sigma=2.0)

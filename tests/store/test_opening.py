@@ -344,7 +344,7 @@ def test_postgresql_writers_wait_for_each_other_whatever_the_default(
     with expunge.open(url, folder / "ward.pem") as one, expunge.open(url, folder / "ward.pem") as other:
         fill(one)
 
-        def admit(number: int) -> str:
+        def admit(number: int) -> object:
             return (one, other)[number % 2]["icu"].admit(**arrival(number)).outcome
 
         with ThreadPoolExecutor(2) as hands:

@@ -145,8 +145,8 @@ class Notebook:
         with self._turn:
             try:
                 steps = self._erased(lambda view: _of_subject(view, subject), missing_ok=True, only_make_room=True)
-            except VerificationError:
-                # The notebook is damaged; other memories may not be, and the summary tells of both.
+            except (DeletionRefused, VerificationError):
+                # The notebook is held or damaged; other memories may not be, and the summary tells of both.
                 steps = ()
         try:
             summary = self.store.erase_subject(subject)
