@@ -17,7 +17,7 @@ from expunge.audit.own import own_plan
 from expunge.audit.page import as_html
 from expunge.audit.readme import BEGIN, END, block, inserted
 from expunge.audit.report import Report, as_markdown, fill, results, write_report
-from expunge.errors import ExpungeError, InputError
+from expunge.errors import ExpungeError, InputError, StoreError
 
 ROOT = Path(__file__).parent.parent.parent
 COMMITTED = ROOT / "benchmarks" / "results" / "audit.json"
@@ -170,6 +170,9 @@ def test_own_keys_are_not_set_beside_the_paper(tmp_path: Path) -> None:
         assert one.ours
     assert report.claims
     assert all(claim.holds for claim in report.claims)
+    sigma = archive.manifest("deletion")["settings"]["keys"]["sigma"]
+    command = f"expunge audit deletion --quick --keys mine.npy --sigma {sigma} --nu 0.4"
+    assert report.experiments["deletion"]["command"] == command
 
 
 def test_a_folder_without_an_archive_is_named(tmp_path: Path) -> None:
@@ -177,6 +180,12 @@ def test_a_folder_without_an_archive_is_named(tmp_path: Path) -> None:
         write_report(tmp_path / "nothing", tmp_path / "out")
     with pytest.raises(InputError, match="no finished audit"):
         write_report(tmp_path, tmp_path / "out")
+
+
+def test_a_report_that_cannot_be_written_says_so(small_archive: Archive, tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    with pytest.raises(StoreError, match=r"cannot write the report to .*taken"):
+        write_report(small_archive.path, tmp_path / "taken")
 
 
 def test_the_readmes_block_is_made_from_the_results(found: dict[str, Any]) -> None:

@@ -333,4 +333,5 @@ EXPERIMENT = Experiment(
     headlines=_headlines,
     columns={"trials": {"pivots": "whole", **CLASSIC_COLUMNS}},
     own_keys=True,
+    clinical=True,
 )

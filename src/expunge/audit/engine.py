@@ -69,7 +69,8 @@ class Experiment:
     ``settings`` is everything that decides the numbers, as plain JSON. ``scheduled`` says how many rows of trials each
     (regime, arm) must have, so that no failure can leave the denominators. ``perform`` runs one task. ``numbers`` says
     what is reported, ``speeds`` what is reported of the timings, and ``headlines`` puts a few of them into lines.
-    ``columns`` are those beyond `schema`. A serial experiment measures time and shares the machine with nobody.
+    ``columns`` are those beyond `schema`. One that is clinical takes stays in the place of the open sample. A serial
+    experiment measures time and shares the machine with nobody.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Experiment:
     speeds: Callable[[Mapping[str, polars.DataFrame]], list[Number]] | None = None
     columns: Mapping[str, Columns] = field(default_factory=dict)
     own_keys: bool = False
+    clinical: bool = False
     serial: bool = False
 
 

@@ -272,4 +272,5 @@ EXPERIMENT = Experiment(
     headlines=_headlines,
     columns={"trials": {"pivots": "whole", "tolerance": "number", "side": "text", **CLASSIC_COLUMNS}},
     own_keys=True,
+    clinical=True,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from expunge.audit.archive import Archive, open_archive
 from expunge.audit.claims import PROMISES, Claim, decide
 from expunge.audit.published import TABLES, Line, Source, Table
 from expunge.audit.verdict import Measured, Printed, difference, factor, improvement, reproduction, shown
+from expunge.errors import StoreError
 
 if TYPE_CHECKING:
     from expunge.audit.figures import Figure
@@ -148,7 +150,7 @@ def results(archive: Archive) -> dict[str, Any]:
             "commit": manifest["commit"],
             "digest": manifest["digest"],
             "scheduled": sum(manifest["scheduled"].values()),
-            "command": f"expunge audit {name}{' --quick' if manifest['quick'] else ''}",
+            "command": _command(name, manifest),
             "numbers": {key: numbers[key] for key in sorted(wanted & numbers.keys())},
         }
     return {"format": FORMAT, "experiments": experiments}
@@ -163,15 +165,18 @@ def write_report(archive_dir: Path, out: Path) -> list[Path]:
     found = results(archive)
     report = fill(found)
     folder = out / "figures"
-    folder.mkdir(parents=True, exist_ok=True)
-    figures = draw_figures(archive, folder)
-    texts = {
-        "report.html": as_html(report, figures),
-        "report.md": as_markdown(report, figures),
-        "results.json": json.dumps(found, indent=1, ensure_ascii=False) + "\n",
-    }
-    for name, text in texts.items():
-        (out / name).write_text(text, encoding="utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        figures = draw_figures(archive, folder)
+        texts = {
+            "report.html": as_html(report, figures),
+            "report.md": as_markdown(report, figures),
+            "results.json": json.dumps(found, indent=1, ensure_ascii=False) + "\n",
+        }
+        for name, text in texts.items():
+            (out / name).write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise StoreError(f"cannot write the report to {out}: {problem.strerror or problem}") from None
     drawn = [path for figure in figures for path in (figure.png, figure.svg)]
     return [*(out / name for name in texts), *drawn]
 
@@ -300,6 +305,18 @@ def _value(source: Source, numbers: Mapping[str, float]) -> float | None:
         return min(parts) if source[0] == "min" else max(parts)
     first, second = parts
     return first - second if source[0] == "difference" else first / second
+
+
+def _command(name: str, manifest: Mapping[str, Any]) -> str:
+    """What gives these numbers again."""
+    settings, words = manifest["settings"], ["expunge", "audit", name]
+    if manifest["quick"]:
+        words.append("--quick")
+    if isinstance(keys := settings.get("keys"), dict):
+        words += ["--keys", keys["source"], "--sigma", str(keys["sigma"]), "--nu", str(keys["nu"])]
+    if isinstance(clinical := settings.get("clinical"), str):
+        words += ["--clinical", clinical]
+    return shlex.join(words)
 
 
 def _names(experiment: str) -> set[str]:

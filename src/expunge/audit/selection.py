@@ -301,4 +301,5 @@ EXPERIMENT = Experiment(
     numbers=_numbers,
     headlines=_headlines,
     columns={"trials": COLUMNS},
+    clinical=True,
 )

@@ -82,7 +82,9 @@ NuOption = Annotated[
 ]
 ClinicalOption = Annotated[
     Path | None,
-    typer.Option("--clinical", metavar="PATH", help="MIMIC-IV or PhysioNet 2019 for that regime.", show_default=False),
+    typer.Option(
+        "--clinical", metavar="PATH", help="MIMIC-IV or PhysioNet 2019, not the open sample.", show_default=False
+    ),
 ]
 BackendOption = Annotated[str, typer.Option("--backend", metavar="NAME", help="local, or ray for a cluster.")]
 AddressOption = Annotated[
@@ -150,6 +152,9 @@ def _command(name: str, text: str) -> Callable[..., None]:
         from expunge.audit.experiments import EXPERIMENTS, load_experiment
 
         plan = _plan(keys, key_columns, sigma, nu, clinical, quick)
+        if plan.clinical is not None and name != "all" and not load_experiment(name).clinical:
+            able = ", ".join(one for one in EXPERIMENTS if load_experiment(one).clinical)
+            raise InputError(f"{name} takes no stays of one's own; --clinical goes with {able}, or all")
         names = [name] if name != "all" else list(EXPERIMENTS)
         if name == "all" and plan.keys is not None:
             names = [one for one in names if load_experiment(one).own_keys]
