@@ -83,11 +83,10 @@ def test_a_name_cannot_steer_the_terminal(ward: Path) -> None:
 
 def test_a_name_that_is_not_utf_8(ward: Path) -> None:
     """Streams are strict where a locale is set; the verdict must not hang on a file's name."""
-    strict = {"PYTHONIOENCODING": "utf-8"}
-    shell("expunge log 2 --out $'\\xff.json'", ward, **strict)
-    done = shell("expunge verify receipt $'\\xff.json' --trust log.vkey", ward, **strict)
+    shell("expunge log 2 --out $'\\xff.json'", ward, PYTHONIOENCODING="utf-8")
+    done = shell("expunge verify receipt $'\\xff.json' --trust log.vkey", ward, PYTHONIOENCODING="utf-8")
     assert r"verified: \udcff.json" in done.stdout
-    told = shell("expunge log 1 --out $'1\\xff.json' --json", ward, **strict).stdout
+    told = shell("expunge log 1 --out $'1\\xff.json' --json", ward, PYTHONIOENCODING="utf-8").stdout
     assert json.loads(told)["receipt"] == "1\udcff.json"
 
 
