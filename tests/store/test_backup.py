@@ -139,6 +139,7 @@ def test_erasures_since_the_backup_are_applied_again(place: Place, new_place: Pl
     kinds = [leaf.kind for leaf in fresh.receipts("calm")]
     assert kinds == ["created", "pruned", "rebuilt", "held", "restored", "released"]
     assert parse_predicate(fresh.receipts("calm")[-2].statement).state_before == digests["calm"]
+    assert parse_event(fresh.receipts("calm")[-1].statement).subject.sha256 == fresh["calm"].digest
     fresh.verify()
     verify_log(
         [leaf.envelope for leaf in fresh.receipts()],

@@ -274,6 +274,7 @@ class _Restoration:
         self._history = history
         self._head = head
         self._numbers: dict[int, int] = {}
+        self._digests: dict[str, str] = {}
         self._erased: dict[str, tuple[str, ...]] = {}
         self._lost: dict[str, str] = {}
 
@@ -312,9 +313,7 @@ class _Restoration:
         homeless = [row.number for row in kept if row.memory not in self._numbers]
         if homeless:
             self._database.shred(self._connection, homeless)
-        holds_lost = self._let_go(
-            {row.uuid for row in rows if row.number in self._numbers}, {row.number for row in kept}
-        )
+        holds_lost = self._let_go({row.number for row in kept})
         for table in (requests, checkpoints):
             self._insert(table, [dict(row) for row in self._copy.execute(select(table)).mappings()])
         self._head.write()
@@ -382,16 +381,18 @@ class _Restoration:
             self._head.append(self._identity.sign(statement), kind, row.uuid, edit)
         self._numbers[row.number] = number = self._head.take(1)
         view = memory._view
+        self._digests[row.uuid] = view.digest
         left = {name: digest for name, digest in image.numbering.forgotten.items() if name in view.warranties.records}
         pen = Pen(self._database, self._connection, self._head, self._identity.secret, number)
         pen.create(row.uuid, row.name, view, Facts.of(memory), left)
 
-    def _let_go(self, restored: set[str], kept: set[int]) -> int:
+    def _let_go(self, kept: set[int]) -> int:
         """Record that holds placed after the backup are not in force: their terms are gone."""
-        lost = [number for number, memory in self._history.held.items() if memory in restored and number not in kept]
+        held, restored = self._history.held, self._digests
+        lost = [number for number, memory in held.items() if memory in restored and number not in kept]
         for number in lost:
-            memory = self._history.held[number]
-            subject = Subject("state", self._history.last[memory].state_after)
+            memory = held[number]
+            subject = Subject("state", restored[memory])
             event = Event.at(self._identity.clock, "released", memory, subject, hold=number)
             self._head.append(self._identity.sign(event.to_statement()), "released", memory)
         return len(lost)
