@@ -200,6 +200,10 @@ def test_a_layer_used_in_inference_mode_can_be_trained() -> None:
 def test_a_layer_can_be_made_without_memory() -> None:
     with torch.device("meta"):
         assert SupportVectorAttention(16, 2, cap=[0.25, 0.5]).qkv.weight.is_meta
+        assert "cap=[0.2, 0.4], sigma=[2.0, 2.0]" in repr(SupportVectorAttention(16, 2, cap=[0.2, 0.4]))
+        learned = SupportVectorAttention(16, 2, learn_cap=True, learn_sigma=True)
+    assert "cap=[0.25, 0.25]" in repr(learned)
+    assert "cap=[0.25, 0.25]" in repr(SupportVectorAttention(16, 2, learn_cap=True))
 
 
 @pytest.mark.parametrize("options", [{"cap": [0.1, 0.5]}, {"cap": 0.1, "learn_cap": True}])

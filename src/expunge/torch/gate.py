@@ -82,7 +82,13 @@ class SupportVectorGate(nn.Module):
 
     def extra_repr(self) -> str:
         """Show settings in the module's repr."""
-        caps, widths = self.cap(torch.zeros(())).tolist(), self.sigma(torch.zeros(())).tolist()
+
+        def shown(learned: nn.Parameter | None, first: list[float]) -> list[float]:
+            # A layer on the meta device has no numbers of its own yet.
+            return first if learned is None or learned.is_meta else learned.exp().tolist()
+
+        caps = [min(1.0, cap) for cap in shown(self.log_cap, self._caps)]
+        widths = shown(self.log_sigma, self._widths)
         return f"path={self.path!r}, cap={caps}, sigma={widths}, ridge={self.ridge:g}"
 
     def sigma(self, like: Tensor) -> Tensor:
