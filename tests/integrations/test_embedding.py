@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -62,6 +63,15 @@ def test_a_function_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("my_vectors:none", "my_vectors:number", "no_such_module:embed", "vectors", ":embed", "my_vectors:"):
         with pytest.raises(InputError):
             find_embedding(name)
+
+
+def test_a_module_that_cannot_be_imported_is_an_input_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "broken_vectors.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match="ZeroDivisionError"):
+        find_embedding("broken_vectors:embed")
+    with pytest.raises(InputError, match="relative import"):
+        find_embedding(".vectors:embed")
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,8 +81,9 @@ def find_embedding(name: str) -> Embed:
         raise InputError(f"an embedding is words, minilm or module:function, not {name!r}")
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as problem:
-        raise InputError(f"there is no embedding {name!r}: {problem}") from None
+    except Exception as problem:
+        # The module is the caller's, and may fail in any way while it is imported.
+        raise InputError(f"there is no embedding {name!r}: {type(problem).__name__}: {problem}") from None
     if not callable(found):
         raise InputError(f"{name!r} is not a function")
     embed: Embed = found
