@@ -7,17 +7,17 @@ import re
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cli.ward import answer, call, hours, shell
 from expunge.cli.trust import trusted
-from expunge.cli.verifying import EVENT_TYPE
 from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
 from expunge.ledger.note import NoteAlgorithm, NoteKey
 from expunge.ledger.signing import SigningKey, load_signing_key, save_verifying_key
-from expunge.store import EVENT_TYPE as STORE_EVENT_TYPE
+from expunge.ledger.statement import Statement, Subject
 from expunge.store import open as open_store
 
 TRUST = ("--trust", "log.vkey")
@@ -39,10 +39,6 @@ def changed(source: str, target: str, old: bytes, new: bytes) -> str:
     assert old in data
     Path(target).write_bytes(data.replace(old, new, 1))
     return target
-
-
-def test_the_two_halves_agree_on_what_an_event_is() -> None:
-    assert EVENT_TYPE == STORE_EVENT_TYPE
 
 
 def test_a_receipt(ward: Path) -> None:
@@ -67,6 +63,18 @@ def test_a_receipt(ward: Path) -> None:
     call("log", 0, "--out", "first.json")
     assert refused("verify", "receipt", "first.json", *TRUST, "--inclusion", "elsewhere") == "InclusionRootMismatch"
     assert refused("verify", "receipt", "r.json", *TRUST, "--threshold", 2, code=2) == "InputError"
+
+
+def test_an_event_that_is_none(ward: Path) -> None:
+    """Signed by the store's own key, and still of no form: it has a name, and is no defect of the command."""
+    with open_store("sqlite:///expunge.db") as store:
+        identity = store._identity
+        wrong: list[dict[str, Any]] = [{}, {"memories": [{}]}, {"hold": "\x1b[2J"}]
+        for facts in wrong:
+            predicate = {"event": "held", "memory": None, "time": "now", "facts": facts}
+            statement = Statement((Subject("state", "ab" * 32),), "urn:expunge:store-event:v1", predicate)
+            Path("event.json").write_bytes(identity.sign(statement))
+            assert refused("verify", "receipt", "event.json", *TRUST) == "StatementEventInvalid"
 
 
 def test_a_name_cannot_steer_the_terminal(ward: Path) -> None:

@@ -18,11 +18,13 @@ from playwright.sync_api import Browser, Page
 
 from expunge.errors import VerificationError
 from expunge.ledger.envelope import Envelope, EnvelopeSignature, parse_envelope, verify_envelope
+from expunge.ledger.event import EVENT_TYPE, parse_event
 from expunge.ledger.log_proof import InclusionProof, parse_inclusion_proof
 from expunge.ledger.merkle_proof import verify_consistency as fold_consistency
 from expunge.ledger.merkle_proof import verify_inclusion as fold_inclusion
 from expunge.ledger.note import NoteKey, SignedNote
 from expunge.ledger.signing import SigningKey
+from expunge.ledger.statement import parse_statement
 from expunge.verify import verify_receipt
 from expunge.verify.log import verify_consistency, verify_inclusion
 from verify.alter import DROP, document, forge, leaves, objects, put, unsigned
@@ -215,6 +217,44 @@ def test_signed_payloads_that_are_no_statements_fail_by_the_same_name(page: Page
     assert browser_says(page, [(text, "") for text in envelopes], vkey(SIGNER)) == expected
     assert None not in expected
     assert len(set(expected)) >= 12
+
+
+def test_events_of_a_store_fail_by_the_same_name(page: Page) -> None:
+    memory, digest = "423a5645-4bf3-4f36-a4f6-9d2f4100dff5", "ab" * 32
+    part = {"memory": memory, "outcome": "decrement", "leaf": 3, "entries": 2}
+    parts = [part, {**part, "outcome": "failed", "leaf": None, "entries": 0}]
+    good: list[dict[str, Any]] = [
+        {"event": "dropped", "memory": memory, "facts": {"live": 3, "pruned": 0}},
+        {"event": "held", "memory": memory, "facts": {"hold": 7}},
+        {"event": "subject_erased", "memory": None, "facts": {"memories": parts}},
+    ]
+    found: list[tuple[str, Any]] = []
+    for one in good:
+        name = "state" if one["memory"] else "subject"
+        whole = {**one, "time": "2025-03-01T12:00:00Z"}
+        found.append((name, whole))
+        found += [("other", whole), *((name, put(whole, (*path, "extra"), 1)) for path in objects(whole))]
+        for path, value in leaves(whole):
+            wrongs = (DROP, *WRONG, "", "released", "toString", "rescued", 0, {}, "2025-02-30T12:00:00Z")
+            found += [(name, put(whole, path, wrong)) for wrong in wrongs if wrong != value]
+    statements = [
+        {
+            "_type": "https://in-toto.io/Statement/v1",
+            "subject": [{"name": name, "digest": {"sha256": digest}}],
+            "predicateType": EVENT_TYPE,
+            "predicate": predicate,
+        }
+        for name, predicate in found
+    ]
+    payloads = [json.dumps(one, sort_keys=True, separators=(",", ":")).encode() for one in statements]
+
+    def check(payload: bytes) -> None:
+        parse_event(parse_statement(payload))
+
+    expected = [name_of(check, payload) for payload in payloads]
+    assert browser_says(page, [(resigned(payload), "") for payload in payloads], vkey(SIGNER)) == expected
+    assert set(expected) == {None, "StatementEventInvalid"}
+    assert sum(one is None for one in expected) < len(expected) / 5
 
 
 PROOFS = """async ({ cases, trust }) => {

@@ -22,6 +22,8 @@ from expunge.ledger.errors import (
     LogEditOrder,
     LogEntriesBroken,
     LogErasureUndone,
+    LogEventMismatch,
+    LogMemoryDropped,
     LogProblemChanged,
     LogProofOldSizeMismatch,
     LogReceiptInvalid,
@@ -34,6 +36,7 @@ from expunge.ledger.errors import (
     ReceiptEditInvalid,
     StatementPredicateTypeMismatch,
 )
+from expunge.ledger.event import EVENT_TYPE, Event
 from expunge.ledger.hashing import leaf_hash
 from expunge.ledger.log_proof import ExtensionProof, parse_extension_proof
 from expunge.ledger.merkle import HashTree
@@ -42,7 +45,7 @@ from expunge.ledger.statement import Statement, Subject
 from expunge.verify import verify_consistency, verify_inclusion, verify_log
 
 from .alter import DROP, Path, document, forge, put
-from .cases import LOG_KEYS, LOGGER, ORIGIN, SIGNER, STRANGER, TRUSTED, Case, case, ledger
+from .cases import LOG_KEYS, LOGGER, ORIGIN, SIGNER, STRANGER, TRUSTED, Case, case, clock, ledger
 
 OTHER = "ab" * 32
 WITNESS = NoteKey("witness.example/w1", STRANGER.public, NoteAlgorithm.COSIGNATURE_V1)
@@ -135,6 +138,71 @@ def test_statements_of_another_kind() -> None:
     envelopes[-1] = sign_statement(foreign(), STRANGER).to_bytes()
     with pytest.raises(LogReceiptInvalid):
         replay(envelopes, also={"urn:example:other"})
+
+
+def event(kind: Any, made: Case | None, state: str = OTHER, **facts: Any) -> bytes:
+    """A signed event about the memory of a receipt; without one, the summary of a subject's erasure."""
+    subject = Subject("subject" if made is None else "state", state)
+    memory = None if made is None else document(made)["memory"]
+    return sign_statement(Event.at(clock, kind, memory, subject, **facts).to_statement(), SIGNER).to_bytes()
+
+
+def test_events_agree_with_the_receipts() -> None:
+    last = max((one for one in ledger().cases.values() if one.name.startswith("ward-")), key=lambda one: one.index)
+    found = document(last)
+    state, sizes = found["state"]["after"], found["entries"]["after"]
+    older = document(case("ward-created"))["state"]["after"]
+    log, also = list(ledger().envelopes), {EVENT_TYPE}
+    held = event("held", last, state, hold=7)
+    dropped = event("dropped", last, state, **sizes)
+    replay([*log, held, event("released", last, state, hold=7), dropped], also=also)
+    with pytest.raises(LogReceiptInvalid, match="StatementPredicateTypeMismatch"):
+        replay([*log, held])
+    for wrong in (
+        event("held", last, OTHER, hold=7),
+        event("dropped", last, OTHER, **sizes),
+        event("dropped", last, older, **sizes),
+        event("dropped", last, state, live=sizes["live"] + 1, pruned=sizes["pruned"]),
+    ):
+        with pytest.raises(LogEventMismatch, match=f"leaf {len(log)}, memory"):
+            replay([*log, wrong], also=also)
+    # The state from before a restoration, as older programs named it where a restore lost a hold.
+    replay([*log, event("released", last, older, hold=7)], also=also)
+    malformed = Statement((Subject("state", state),), EVENT_TYPE, {"event": "held"})
+    with pytest.raises(LogReceiptInvalid, match="StatementEventInvalid"):
+        replay([*log, sign_statement(malformed, SIGNER).to_bytes()], also=also)
+
+
+def test_nothing_happens_to_a_memory_that_was_dropped() -> None:
+    made = case("ward-decrement")
+    found, log, also = document(made), list(ledger().envelopes), {EVENT_TYPE}
+    dropped = event("dropped", made, found["state"]["after"], **found["entries"]["after"])
+    replay([*log[: made.index + 1], dropped], also=also)
+    with pytest.raises(LogMemoryDropped):
+        replay([*log[: made.index + 1], dropped, *log[made.index + 1 :]], also=also)
+    for later in (dropped, event("held", made, found["state"]["after"], hold=7)):
+        with pytest.raises(LogMemoryDropped):
+            replay([*log[: made.index + 1], dropped, later], also=also)
+    # A log may begin after all receipts of a memory.
+    replay([dropped], also=also)
+    with pytest.raises(LogMemoryDropped):
+        replay([dropped, made.envelope], also=also)
+
+
+def test_a_summary_counts_receipts_that_are_there() -> None:
+    made = case("ward-decrement")
+    found, log, also = document(made), list(ledger().envelopes), {EVENT_TYPE}
+    part = {"memory": found["memory"], "outcome": "decrement", "leaf": made.index, "entries": found["applied"]["count"]}
+    replay([*log, event("subject_erased", None, memories=[part])], also=also)
+    for name, wrong in (
+        ("memory", "00000000-0000-4000-8000-000000000000"),
+        ("outcome", "certified_zero"),
+        ("leaf", made.index + 1),
+        ("leaf", len(log) + 1),
+        ("entries", part["entries"] + 1),
+    ):
+        with pytest.raises(LogEventMismatch):
+            replay([*log, event("subject_erased", None, memories=[part | {name: wrong}])], also=also)
 
 
 ENTRIES = {"before": {"live": 33, "pruned": 0}, "after": {"live": 32, "pruned": 0}}

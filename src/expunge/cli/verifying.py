@@ -26,12 +26,9 @@ from expunge.cli.trust import (
 from expunge.errors import InputError, StoreError
 
 if TYPE_CHECKING:
-    from expunge.ledger.statement import Statement
+    from expunge.ledger.event import Event
 
-__all__ = ["EVENT_TYPE", "add", "read_log"]
-
-# Leaves that are no receipts but events of the store; `expunge.store.events` writes them.
-EVENT_TYPE = "urn:expunge:store-event:v1"
+__all__ = ["add", "read_log"]
 
 Artifact = Annotated[Path, typer.Argument(metavar="FILE", help="The file to verify.")]
 
@@ -127,6 +124,7 @@ def receipt(
     its subject only to those who have the salt: --subject and --salt show that it is about this one.
     """
     from expunge.ledger.envelope import open_statement
+    from expunge.ledger.event import EVENT_TYPE, parse_event
     from expunge.ledger.predicate import parse_predicate
     from expunge.verify import verify_inclusion
 
@@ -134,8 +132,8 @@ def receipt(
     known, needed = witnesses(witness, quorum)
     data = read_file(file)
     statement = open_statement(data, keys.keys, threshold=threshold)
-    summary = statement.predicate_type == EVENT_TYPE
-    stated = None if summary else parse_predicate(statement)
+    event = parse_event(statement) if statement.predicate_type == EVENT_TYPE else None
+    stated = parse_predicate(statement) if event is None else None
     beside = file.with_suffix(".tlog-proof")
     path = inclusion if inclusion is not None else beside if beside.is_file() else None
     place = "not checked: no inclusion proof was given"
@@ -148,7 +146,7 @@ def receipt(
     elif known:
         raise InputError("witnesses cosign the head in an inclusion proof; give --inclusion")
     if subject is not None or salt is not None:
-        _check_subject(statement, subject, salt)
+        _check_subject(event, subject, salt)
     checked = ["signature", "form"]
     checked += [word for word, done in (("inclusion", path), ("cosignatures", known), ("subject", subject)) if done]
     content = {"verified": True, "checked": checked, "log": place, "type": statement.predicate_type}
@@ -266,6 +264,7 @@ def log(
     back. Without FILE the log is read from the store, and without --trust the store's own key is taken, which shows
     that the store agrees with itself, and no more.
     """
+    from expunge.ledger.event import EVENT_TYPE
     from expunge.verify import verify_log
 
     known, needed = witnesses(witness, quorum)
@@ -398,9 +397,9 @@ def checkpoint(
     _verified(session, checked)
 
 
-def _check_subject(statement: Statement, subject: str | None, salt: str | None) -> None:
+def _check_subject(event: Event | None, subject: str | None, salt: str | None) -> None:
     from expunge.ledger.errors import CommitmentMismatch
-    from expunge.store.events import subject_commitment
+    from expunge.ledger.event import subject_commitment
 
     if subject is None or salt is None:
         raise InputError("--subject and --salt go together")
@@ -408,7 +407,8 @@ def _check_subject(statement: Statement, subject: str | None, salt: str | None) 
         secret = bytes.fromhex(salt)
     except ValueError:
         raise InputError(f"--salt is hexadecimal, not {salt[:40]!r}") from None
-    if statement.predicate_type != EVENT_TYPE or statement.subjects[0].sha256 != subject_commitment(secret, subject):
+    shown = subject_commitment(secret, subject)
+    if event is None or event.kind != "subject_erased" or event.subject.sha256 != shown:
         raise CommitmentMismatch(f"this is not the summary of an erasure of {subject!r} under this salt")
 
 

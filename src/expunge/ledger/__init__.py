@@ -9,7 +9,7 @@ checks                    :mod:`~expunge.ledger.merkle_proof` folds a proof back
 both, one format a file   :mod:`~expunge.ledger.note`, :mod:`~expunge.ledger.checkpoint`,
                           :mod:`~expunge.ledger.log_proof`, :mod:`~expunge.ledger.statement`,
                           :mod:`~expunge.ledger.envelope`, :mod:`~expunge.ledger.commitment`,
-                          :mod:`~expunge.ledger.predicate`
+                          :mod:`~expunge.ledger.predicate`, :mod:`~expunge.ledger.event`
 keys                      :mod:`~expunge.ledger.signing`
 ========================  =====================================================================
 

@@ -39,7 +39,8 @@ used*, before anything was checked. Each check has a class of its own, so the na
     ├── StatementError                       docs/formats/envelope.md
     │   ├── StatementNotObject  StatementFieldMissing  StatementFieldUnknown  StatementTypeUnsupported
     │   ├── StatementSubjectInvalid  StatementSubjectDuplicate  StatementDigestInvalid
-    │   └── StatementPredicateTypeInvalid  StatementPredicateTypeMismatch  StatementPredicateInvalid
+    │   ├── StatementPredicateTypeInvalid  StatementPredicateTypeMismatch  StatementPredicateInvalid
+    │   └── StatementEventInvalid            docs/formats/store.md
     ├── CommitmentError                      docs/formats/commitment.md
     │   └── CommitmentMalformed  CommitmentMismatch
     ├── ReceiptError                         docs/formats/receipt.md
@@ -52,7 +53,8 @@ used*, before anything was checked. Each check has a class of its own, so the na
     │   └── ReceiptPruningMismatch  ReceiptRefusalMismatch  ReceiptStateMismatch  ReceiptSubjectMismatch
     ├── LogError                             docs/formats/receipt.md
     │   ├── LogSizeMismatch  LogRootMismatch  LogReceiptInvalid  LogCreationRepeated  LogStateBroken
-    │   └── LogEditOrder  LogEntriesBroken  LogProblemChanged  LogRestorationUnknown  LogErasureUndone
+    │   ├── LogEditOrder  LogEntriesBroken  LogProblemChanged  LogRestorationUnknown  LogErasureUndone
+    │   └── LogMemoryDropped  LogEventMismatch
     └── EvidenceError                        docs/formats/evidence.md
         ├── EvidenceTooLarge  EvidenceContainerInvalid  EvidenceMemberMissing  EvidenceMemberUnknown
         ├── EvidenceMemberMismatch  EvidenceFormatUnsupported  EvidenceFieldMissing  EvidenceFieldUnknown
@@ -163,6 +165,8 @@ __all__ = [
     "LogEntriesBroken",
     "LogErasureUndone",
     "LogError",
+    "LogEventMismatch",
+    "LogMemoryDropped",
     "LogProblemChanged",
     "LogProofError",
     "LogProofExtraInvalid",
@@ -234,6 +238,7 @@ __all__ = [
     "SigningKeyWrongType",
     "StatementDigestInvalid",
     "StatementError",
+    "StatementEventInvalid",
     "StatementFieldMissing",
     "StatementFieldUnknown",
     "StatementNotObject",
@@ -594,6 +599,10 @@ class StatementPredicateInvalid(StatementError):
     """``predicate`` is not a JSON object."""
 
 
+class StatementEventInvalid(StatementError):
+    """The predicate is not an event of a store."""
+
+
 class CommitmentError(VerificationError):
     """A commitment is malformed or opens to something else."""
 
@@ -764,6 +773,14 @@ class LogRestorationUnknown(LogError):
 
 class LogErasureUndone(LogError):
     """An erased entry is back: named again, or restored from a backup and not erased again."""
+
+
+class LogMemoryDropped(LogError):
+    """A receipt or an event is about a memory that was dropped before."""
+
+
+class LogEventMismatch(LogError):
+    """An event of the store names a state, entries or a receipt that the log does not have."""
 
 
 class EvidenceError(VerificationError):

@@ -20,6 +20,7 @@ from expunge.ledger.errors import (
 )
 
 __all__ = [
+    "UUID",
     "Error",
     "Object",
     "as_digest",
@@ -33,6 +34,7 @@ __all__ = [
 
 Error: TypeAlias = type[ReceiptError]
 Object: TypeAlias = Mapping[str, Json]
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
 

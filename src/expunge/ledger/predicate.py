@@ -51,6 +51,7 @@ from expunge.ledger.errors import (
     StatementPredicateTypeMismatch,
 )
 from expunge.ledger.fields import (
+    UUID,
     Error,
     as_digest,
     as_integer,
@@ -128,7 +129,6 @@ _TOLERANCES: Final = {
     "published": encode_float(PUBLISHED),
 }
 
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+!_-]{0,63}")
@@ -363,7 +363,7 @@ def parse_predicate(statement: Statement) -> Predicate:
     entries = as_object(document["entries"], "entries", {"before", "after"}, ReceiptEntriesInvalid)
     warranties = as_object(document["warranties"], "warranties", _WARRANTIES, ReceiptCommitmentsInvalid)
     predicate = Predicate(
-        memory=as_text(document["memory"], "memory", _UUID, ReceiptMemoryInvalid),
+        memory=as_text(document["memory"], "memory", UUID, ReceiptMemoryInvalid),
         edit=as_integer(document["edit"], "edit", ReceiptEditInvalid),
         action=cast(Action, as_one_of(document["action"], "action", get_args(Action), ReceiptActionInvalid)),
         outcome=outcome,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from expunge.attest import Clock, utc_now
 from expunge.errors import InputError
+from expunge.ledger.event import EVENT_TYPE, Event, parse_event, subject_commitment
 from expunge.store.backup import Restored
 from expunge.store.database import Vacuumed
 from expunge.store.erasure import Erased, SubjectErasure
 from expunge.store.errors import Busy, Conflict, Stale
-from expunge.store.events import EVENT_TYPE, Event, parse_event, subject_commitment
 from expunge.store.holds import Hold
 from expunge.store.identity import KeySource
 from expunge.store.integrity import Verified

@@ -21,6 +21,7 @@ from expunge.attest import attest, attest_restoration, commitment_of
 from expunge.errors import DeletionRefused, StoreError, VerificationError
 from expunge.ledger.checkpoint import parse_checkpoint, verify_checkpoint
 from expunge.ledger.envelope import parse_envelope
+from expunge.ledger.event import EVENT_TYPE, Event, parse_event
 from expunge.ledger.hashing import leaf_hash
 from expunge.ledger.merkle import Frontier
 from expunge.ledger.note import SignedNote
@@ -28,7 +29,6 @@ from expunge.ledger.predicate import MAX_LISTED, PREDICATE_TYPE, Predicate, pars
 from expunge.ledger.statement import Statement, Subject, parse_statement
 from expunge.receipt import Receipt
 from expunge.store.database import Database, translated
-from expunge.store.events import EVENT_TYPE, Event, parse_event
 from expunge.store.identity import Identity
 from expunge.store.image import Facts, Image, load_image
 from expunge.store.journal import Pen

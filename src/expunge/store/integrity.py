@@ -10,12 +10,12 @@ from sqlalchemy import Connection, func, select
 from expunge.errors import VerificationError
 from expunge.ledger.canonical import Json
 from expunge.ledger.checkpoint import parse_checkpoint, verify_checkpoint
+from expunge.ledger.event import EVENT_TYPE, parse_event
 from expunge.ledger.hashing import leaf_hash
 from expunge.ledger.merkle import Frontier, root_at
 from expunge.ledger.note import parse_note
 from expunge.ledger.predicate import PREDICATE_TYPE, Predicate, parse_predicate
 from expunge.store.database import Database
-from expunge.store.events import EVENT_TYPE, parse_event
 from expunge.store.holds import holds_of
 from expunge.store.identity import Identity
 from expunge.store.image import Image, load_image

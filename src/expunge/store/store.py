@@ -26,6 +26,7 @@ from expunge.commitment import new_salts
 from expunge.entries import check_subject
 from expunge.errors import InputError, Refused, StoreError, VerificationError
 from expunge.ledger.envelope import open_statement
+from expunge.ledger.event import Event, subject_commitment
 from expunge.ledger.log_proof import ExtensionProof, InclusionProof
 from expunge.ledger.merkle import consistency_path, inclusion_path
 from expunge.ledger.note import NoteKey, SignedNote, parse_note
@@ -36,7 +37,6 @@ from expunge.memory import Memory
 from expunge.store.backup import Restored, export_ledger, restore_store, write_backup
 from expunge.store.database import Database, Vacuumed
 from expunge.store.erasure import Erased, SubjectErasure, part_of, read_erasure, write_erasure
-from expunge.store.events import Event, subject_commitment
 from expunge.store.holds import Hold, check_terms, hold_reason, holds_of
 from expunge.store.identity import Identity
 from expunge.store.image import Facts, Image

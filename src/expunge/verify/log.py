@@ -6,11 +6,12 @@ included; of the writer's half nothing is imported but the hash of a leaf and of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 from expunge.errors import InputError, VerificationError
+from expunge.ledger.canonical import Json
 from expunge.ledger.checkpoint import Checkpoint, parse_checkpoint, verify_checkpoint, verify_cosignatures
 from expunge.ledger.envelope import open_statement
 from expunge.ledger.errors import (
@@ -18,6 +19,8 @@ from expunge.ledger.errors import (
     LogEditOrder,
     LogEntriesBroken,
     LogErasureUndone,
+    LogEventMismatch,
+    LogMemoryDropped,
     LogProblemChanged,
     LogReceiptInvalid,
     LogRestorationUnknown,
@@ -25,6 +28,7 @@ from expunge.ledger.errors import (
     LogSizeMismatch,
     LogStateBroken,
 )
+from expunge.ledger.event import EVENT_TYPE, Event, parse_event
 from expunge.ledger.hashing import EMPTY_ROOT, leaf_hash, node_hash
 from expunge.ledger.log_proof import (
     parse_extension_proof,
@@ -100,25 +104,32 @@ def verify_log(
 ) -> None:
     """Replay a whole log: every receipt verifies, the receipts of each memory make one history, the root is right.
 
-    ``envelopes`` are all leaves in order. Statements of the predicate types in ``also`` are checked for their
-    signatures alone.
+    ``envelopes`` are all leaves in order. ``also`` has the predicate types that may be there besides receipts: events
+    of a store are checked against the receipts, those of any other type for their signatures alone.
     """
     head = _head(checkpoint, log_keys, origin)
     _check_witnesses(parse_note(checkpoint), witnesses, quorum, now)
     keys = list(trusted)
     memories: dict[str, _History] = {}
+    deletions: dict[Json, tuple[str, str, int]] = {}
     root = _Root()
     for index, envelope in enumerate(envelopes):
         root.add(leaf_hash(envelope))
-        receipt = _receipt(index, envelope, keys, threshold, also)
-        if receipt is not None:
-            memories.setdefault(receipt.memory, _History()).follow(index, receipt)
+        stated = _stated(index, envelope, keys, threshold, also)
+        if isinstance(stated, Predicate):
+            memories.setdefault(stated.memory, _History()).follow(index, stated)
+            if stated.action == "deletion":
+                deletions[index] = (stated.memory, stated.outcome, stated.applied.count)
+        elif stated is not None and stated.memory is not None:
+            memories.setdefault(stated.memory, _History()).note(index, stated)
+        elif stated is not None:
+            _check_summary(index, stated, deletions)
     if root.size != head.size:
         raise LogSizeMismatch(f"{root.size} receipts, and a head of {head.size} leaves")
     if root.digest() != head.root:
         raise LogRootMismatch(f"the receipts lead to root {root.digest().hex()}, not {head.root.hex()}")
     for memory, history in memories.items():
-        if history.pending:
+        if history.pending and not history.dropped:
             raise LogErasureUndone(f"{len(history.pending)} erasures in memory {memory} were not applied again")
 
 
@@ -142,10 +153,12 @@ class _History:
     admitted: set[str] = field(default_factory=set)
     erased: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)  # erased, and back since a restoration
+    dropped: bool = False
 
     def follow(self, index: int, receipt: Predicate) -> None:
         """Check that a receipt continues the history, and take it up."""
         where = f"leaf {index}, memory {receipt.memory}"
+        self._check_alive(where)
         if self.last is not None:
             _check_succession(where, self.last, receipt)
         follows: tuple[int, ...] = (len(self.steps) - 1,) if self.steps else ()
@@ -155,6 +168,24 @@ class _History:
         self._account(where, receipt)
         self._take(receipt, follows)
         self.last = receipt
+
+    def note(self, index: int, event: Event) -> None:
+        """Check that an event names a state that the memory was in, and a drop the last one and its entries."""
+        where = f"leaf {index}, memory {event.memory}"
+        self._check_alive(where)
+        state, last = event.subject.sha256, self.last
+        # Where a restore lost a hold, older programs named the state from before it.
+        if last is not None and state != last.state_after and all(state != known for known, _ in self.states):
+            raise LogEventMismatch(f"{where}: {event.kind} in state {state}, which was never there")
+        if event.kind == "dropped":
+            sizes = Sizes(cast(int, event.facts["live"]), cast(int, event.facts["pruned"]))
+            if last is not None and (state, sizes) != (last.state_after, last.after):
+                raise LogEventMismatch(f"{where}: dropped with {sizes} in state {state}, after {last.after}")
+            self.dropped = True
+
+    def _check_alive(self, where: str) -> None:
+        if self.dropped:
+            raise LogMemoryDropped(f"{where}: the memory was dropped before")
 
     def _restored(self, where: str, receipt: Predicate) -> tuple[int, ...]:
         """The step that a restoration names; all that led to its state where it names none."""
@@ -244,12 +275,22 @@ def _check_succession(where: str, last: Predicate, receipt: Predicate) -> None:
         raise LogProblemChanged(f"{where}: {now}, after {then}")
 
 
-def _receipt(
+def _check_summary(index: int, summary: Event, deletions: Mapping[Json, tuple[str, str, int]]) -> None:
+    """Every receipt that the summary of a subject's erasure counts is there, and says the same."""
+    for part in cast("Iterable[Mapping[str, Json]]", summary.facts["memories"]):
+        told = (part["memory"], part["outcome"], part["entries"])
+        if part["leaf"] is not None and deletions.get(part["leaf"]) != told:
+            raise LogEventMismatch(f"leaf {index}: leaf {part['leaf']} is not the receipt that the summary counts")
+
+
+def _stated(
     index: int, envelope: bytes, keys: list[VerifyingKey], threshold: int, also: Collection[str]
-) -> Predicate | None:
+) -> Predicate | Event | None:
     try:
         statement = open_statement(envelope, keys, threshold=threshold)
-        return None if statement.predicate_type in also else parse_predicate(statement)
+        if statement.predicate_type not in also:
+            return parse_predicate(statement)
+        return parse_event(statement) if statement.predicate_type == EVENT_TYPE else None
     except VerificationError as error:
         raise LogReceiptInvalid(f"leaf {index}: {type(error).__name__}: {error}") from error
 

@@ -9,8 +9,9 @@ import { count, moment, plural, quantity } from "./numbers.js";
 import { get } from "./session.js";
 import { toUtf8 } from "./verify/encoding.js";
 import { parseEnvelope, parseStatement } from "./verify/envelope.js";
+import { EVENT_TYPE, parseEvent } from "./verify/event.js";
 import { VerificationError } from "./verify/failure.js";
-import { EVENT_TYPE, parseReceipt } from "./verify/receipt.js";
+import { parseReceipt } from "./verify/receipt.js";
 import { obstacle } from "./verify/signing.js";
 import { verifyLeaf } from "./verify/steps.js";
 import { covers, eventSummary, notCovered, OUTCOMES, summary } from "./words.js";
@@ -71,7 +72,7 @@ async function check(place, leaf) {
 function decoded(leaf) {
   try {
     const statement = parseStatement(parseEnvelope(toUtf8(leaf.envelope)).payload);
-    if (statement.type === EVENT_TYPE) return event(leaf, statement.predicate);
+    if (statement.type === EVENT_TYPE) return event(leaf, parseEvent(statement));
     return receipt(leaf, parseReceipt(statement));
   } catch (error) {
     if (!(error instanceof VerificationError)) throw error;

@@ -24,7 +24,6 @@ import {
 } from "./fields.js";
 
 export const RECEIPT_TYPE = "urn:expunge:receipt:v1";
-export const EVENT_TYPE = "urn:expunge:store-event:v1";
 
 const TOLERANCES = { acceptance: 1e-5, partition: 1e-7, published: PUBLISHED };
 const ACTIONS = ["creation", "admission", "deletion", "pruning", "rebuild", "expiry", "restoration"];

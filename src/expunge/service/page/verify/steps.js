@@ -4,10 +4,11 @@
 import { verifyCheckpoint } from "./checkpoint.js";
 import { toHex, toUtf8 } from "./encoding.js";
 import { parseEnvelope, parseStatement, verifyEnvelope } from "./envelope.js";
+import { EVENT_TYPE, parseEvent } from "./event.js";
 import { VerificationError } from "./failure.js";
 import { leafHash, verifyInclusion } from "./merkle.js";
 import { asFile, parseInclusionProof } from "./proof.js";
-import { EVENT_TYPE, parseReceipt } from "./receipt.js";
+import { parseReceipt } from "./receipt.js";
 import { parseTrust } from "./signing.js";
 
 // → { steps: [{ title, state: "passed" | "failed" | "skipped", detail, name }], failed: first failure or null }
@@ -52,7 +53,10 @@ export async function verifyLeaf({ envelope, proof, trust }) {
       [
         "The receipt does not contradict itself",
         async () => {
-          if (statement.type === EVENT_TYPE) return "an event of the store: it has no numbers to compare";
+          if (statement.type === EVENT_TYPE) {
+            parseEvent(statement);
+            return "an event of the store: it has no numbers to compare";
+          }
           const receipt = parseReceipt(statement);
           return `${receipt.outcome}: states, entries, attempts and coverage agree`;
         },

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from expunge import InputError, VerificationError
+from expunge import InputError
+from expunge.ledger.errors import StatementEventInvalid
+from expunge.ledger.event import EVENT_TYPE, Event, parse_event, subject_commitment
 from expunge.ledger.statement import Statement, Subject, parse_statement
-from expunge.store.events import EVENT_TYPE, Event, parse_event, subject_commitment
 
 MEMORY = "423a5645-4bf3-4f36-a4f6-9d2f4100dff5"
 STATE = Subject("state", "ab" * 32)
 PART = {"memory": MEMORY, "outcome": "decrement", "leaf": 3, "entries": 2}
+STAYED = ("noop", "refused", "failed")
 FACTS: dict[str, dict[str, Any]] = {
     "dropped": {"live": 3, "pruned": 0},
     "held": {"hold": 7},
@@ -53,7 +55,11 @@ def test_whatever_is_changed_is_no_event(kind: str) -> None:
         {**predicate, "event": 3},
         {**predicate, "memory": 3},
         {**predicate, "memory": None if good.memory else MEMORY},
-        {**predicate, "time": 3},
+        {**predicate, "memory": "icu-7" if good.memory else ""},
+        *(
+            {**predicate, "time": wrong}
+            for wrong in (3, "", "yesterday", "2025-02-30T12:00:00Z", "2025-03-01T12:00:00+01:00")
+        ),
         {**predicate, "facts": []},
         {**predicate, "facts": {**FACTS[kind], "more": 1}},
         {**predicate, "facts": without(FACTS[kind], fact)},
@@ -65,14 +71,17 @@ def test_whatever_is_changed_is_no_event(kind: str) -> None:
     ]
     if kind == "subject_erased":
         parts = [without(PART, name) for name in PART] + [{**PART, name: []} for name in PART] + [{**PART, "x": 1}, 3]
+        parts += [{**PART, "memory": "icu-7"}, {**PART, "outcome": "admitted"}, {**PART, "outcome": "\x1b[2J"}]
+        # Entries that went without a receipt, and that went although nothing was done.
+        parts += [{**PART, "leaf": None}, {**PART, "entries": 0}, *({**PART, "outcome": word} for word in STAYED)]
         wrong += [{**predicate, "facts": {"memories": [part]}} for part in parts]
     for document in wrong:
-        with pytest.raises(VerificationError):
+        with pytest.raises(StatementEventInvalid):
             parse_event(Statement((good.subject,), EVENT_TYPE, document))
     for subjects in ((Subject("other", "ab" * 32),), (good.subject, Subject("more", "ab" * 32))):
-        with pytest.raises(VerificationError):
+        with pytest.raises(StatementEventInvalid):
             parse_event(Statement(subjects, EVENT_TYPE, predicate))
-    with pytest.raises(VerificationError):
+    with pytest.raises(StatementEventInvalid):
         parse_event(Statement((good.subject,), "urn:example:other", predicate))
 
 

@@ -10,11 +10,13 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from expunge.commitment import SALT_BYTES
-from expunge.errors import InputError, VerificationError
+from expunge.errors import InputError
 from expunge.ledger.canonical import Json
+from expunge.ledger.errors import ReceiptTimeInvalid, StatementEventInvalid
+from expunge.ledger.fields import UUID, as_time
 from expunge.ledger.statement import Statement, Subject
 
 __all__ = ["EVENT_TYPE", "Event", "Kind", "parse_event", "subject_commitment"]
@@ -28,6 +30,9 @@ _FACTS: Final[dict[Kind, frozenset[str]]] = {
     "released": frozenset({"hold"}),
     "subject_erased": frozenset({"memories"}),
 }
+# Outcomes of a subject's deletion in one memory: those that erase, and those that leave everything.
+_ERASED: Final = ("certified_zero", "decrement", "rescued")
+_KEPT: Final = ("noop", "refused", "failed")
 
 
 @dataclass(frozen=True)
@@ -62,9 +67,8 @@ def parse_event(statement: Statement) -> Event:
         statement.predicate_type != EVENT_TYPE
         or set(found) != {"event", "memory", "time", "facts"}
         or word is None
-        or isinstance(memory, str) == (word == "subject_erased")
-        or not isinstance(memory, str | None)
-        or not isinstance(time, str)
+        or not (memory is None if word == "subject_erased" else _is_uuid(memory))
+        or not _is_time(time)
         or not isinstance(facts, Mapping)
         or len(statement.subjects) != 1
         or statement.subjects[0].name != ("subject" if word == "subject_erased" else "state")
@@ -72,8 +76,20 @@ def parse_event(statement: Statement) -> Event:
         or not all(_is_number(facts[name]) for name in _FACTS[word] - {"memories"})
         or not (word != "subject_erased" or _is_summary(facts["memories"]))
     ):
-        raise VerificationError("the statement is not an event of a store")
-    return Event(word, memory, time, statement.subjects[0], facts)
+        raise StatementEventInvalid("the statement is not an event of a store")
+    return Event(word, cast("str | None", memory), cast(str, time), statement.subjects[0], facts)
+
+
+def _is_uuid(value: Json) -> bool:
+    return isinstance(value, str) and UUID.fullmatch(value) is not None
+
+
+def _is_time(value: Json) -> bool:
+    try:
+        as_time(value)
+    except ReceiptTimeInvalid:
+        return False
+    return True
 
 
 def _is_number(value: Json) -> bool:
@@ -81,14 +97,20 @@ def _is_number(value: Json) -> bool:
 
 
 def _is_summary(value: Json) -> bool:
-    return isinstance(value, tuple) and all(
-        isinstance(part, Mapping)
-        and set(part) == {"memory", "outcome", "leaf", "entries"}
-        and isinstance(part["memory"], str)
-        and isinstance(part["outcome"], str)
-        and (part["leaf"] is None or _is_number(part["leaf"]))
-        and _is_number(part["entries"])
-        for part in value
+    return isinstance(value, tuple) and all(isinstance(part, Mapping) and _is_part(part) for part in value)
+
+
+def _is_part(part: Mapping[str, Json]) -> bool:
+    """What became of the subject in one memory; entries went if and only if a deletion says so, at its leaf."""
+    if set(part) != {"memory", "outcome", "leaf", "entries"}:
+        return False
+    outcome, leaf, entries = part["outcome"], part["leaf"], part["entries"]
+    return (
+        _is_uuid(part["memory"])
+        and outcome in (*_ERASED, *_KEPT)
+        and (leaf is None or _is_number(leaf))
+        and _is_number(entries)
+        and ((leaf is not None and entries != 0) if outcome in _ERASED else entries == 0)
     )
 
 
