@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -353,6 +355,30 @@ def test_show(ward: Path) -> None:
     call("show", "ward", "--verifier-key", code=2)
 
 
+def _damage(name: str) -> None:
+    with contextlib.closing(sqlite3.connect("expunge.db")) as database, database:
+        found = "(SELECT number FROM expunge_memories WHERE name = ?)"
+        changed = f"UPDATE expunge_states SET state = zeroblob(length(state)) WHERE memory = {found}"  # noqa: S608
+        assert database.execute(changed, (name,)).rowcount
+
+
+def test_a_damaged_memory_is_named_and_hides_no_other(ward: Path) -> None:
+    _damage("ward")
+    found = answer("show", code=1)
+    assert [row["name"] for row in found["memories"]] == ["other"]
+    assert "altered" in found["damaged"]["ward"]
+    assert "DAMAGED" in call("show", code=1).stdout
+
+
+def test_a_damaged_memory_keeps_no_subject_in_the_others(ward: Path) -> None:
+    call("erase-subject", "p-1", "--yes")
+    call("admit", "other", "--at", "0,0", "--value", 97, "--subject", "p-1")
+    _damage("ward")
+    done = answer("erase-subject", "p-1", "--yes", "--evidence", "bundles")
+    assert [part["name"] for part in done["memories"] if part["receipt"]["applied"]] == ["other"]
+    call("verify", "evidence", "bundles/other.zip", "--trust", "log.vkey")
+
+
 def test_an_empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     open_store("sqlite:///expunge.db").close()
@@ -442,7 +468,10 @@ def test_a_failed_proof_has_its_exit_code(ward: Path, monkeypatch: pytest.Monkey
         "prove",
         lambda self: replace(proof(self), outcome="undecidable", reason="a slack contains 0", witness=None),
     )
-    assert "undecidable: a slack contains 0" in call("prove", "ward", code=1).stdout
+    said = call("prove", "ward", code=1).stdout
+    assert "undecidable: a slack contains 0" in said
+    assert "weights" not in said
+    assert "not proved" in said
     assert "ProofNotProved" in call("export-evidence", "ward", "--out", "w.zip", "--proof", code=1).stderr
     assert not Path("w.zip").exists()
 

@@ -220,10 +220,7 @@ def prove(
             [
                 ("outcome", proof.outcome if proved else f"{proof.outcome}: {proof.reason}"),
                 ("method", proof.method),
-                (
-                    "weights",
-                    weights,
-                ),
+                ("weights" if proved else "not proved", weights),
                 ("took", seconds(proof.seconds)),
                 *([("file", str(out))] if out else []),
             ]

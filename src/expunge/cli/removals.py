@@ -25,10 +25,11 @@ from expunge.cli.editing import (
     write_bundles,
 )
 from expunge.cli.session import Session
-from expunge.errors import InputError, StoreError
+from expunge.errors import InputError, StoreError, VerificationError
 
 if TYPE_CHECKING:
-    from expunge.store import SubjectErasure
+    from expunge.evidence import Prior
+    from expunge.store import Store, SubjectErasure
 
 __all__ = ["add"]
 
@@ -210,7 +211,7 @@ def erase_subject(
             return
         session.confirm(f"Erase everything of {subject!r} from {session.place}? It cannot be brought back.", yes=yes)
         paths = {} if evidence is None else bundle_paths(evidence, store.names())
-        priors = {name: prior_of(store[name], path) for name, path in paths.items()}
+        priors = {name: _prior(store, name, path) for name, path in paths.items()}
         done = store.erase_subject(subject, idempotency_key=idempotency_key)
         wanted = {
             part.memory: part.receipt.index
@@ -230,6 +231,14 @@ def erase_subject(
             write_bundles((paths.get(name, evidence), partial(save, name)) for name in wanted)
     if not done.complete:
         raise typer.Exit(4 if any(part.outcome == "failed" for part in done.memories) else 3)
+
+
+def _prior(store: Store, name: str, path: Path) -> Prior | None:
+    """What evidence needs of a memory; nothing of a damaged one, which must not keep the others from being erased."""
+    try:
+        return prior_of(store[name], path)
+    except VerificationError:
+        return None
 
 
 def _show_erasure(session: Session, subject: str, done: SubjectErasure, paths: Mapping[str, Path]) -> None:

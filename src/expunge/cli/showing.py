@@ -9,7 +9,7 @@ import typer
 
 from expunge.cli.command import command
 from expunge.cli.session import Session
-from expunge.errors import InputError
+from expunge.errors import InputError, VerificationError
 
 if TYPE_CHECKING:
     from expunge.certificate import Certificate
@@ -49,8 +49,8 @@ def show(
 ) -> None:
     """Show the store, a memory, or an entry.
 
-    A memory's check is made anew, from its keys. An entry's certificate says what removing it now would be: no
-    change at all, or a fresh fit of the others at the same cap.
+    A memory's check is made anew, from its keys; a memory that is damaged is named, and ends in 1. An entry's
+    certificate says what removing it now would be: no change at all, or a fresh fit of the others at the same cap.
     """
     if verifier_key and name is not None:
         raise InputError("the verifier key is the store's; leave NAME out")
@@ -69,27 +69,44 @@ def show(
 def _store(session: Session, store: Store) -> None:
     from expunge.cli.render import fields, listing
 
-    rows = []
+    rows: list[dict[str, Any]] = []
+    damaged: dict[str, str] = {}
     for name in store.names():
-        memory = store[name]
-        row = {"name": name, "entries": len(memory), "pruned": len(memory.warranties()), "dimension": memory.dimension}
-        rows.append(row | {"subjects": len(set(memory.subjects) - {None}), "deletable": memory.deletable})
+        try:
+            rows.append(_line(name, store[name]))
+        except VerificationError as problem:
+            damaged[name] = str(problem)
     about = {"origin": store.origin, "verifier_key": store.log_key.to_text(), "leaves": store.size}
     columns = ["name", "entries", "pruned", "dimension", "subjects", "deletable"]
     parts = [listing(columns, [[str(row[column]) for column in columns] for row in rows], right=columns[1:])]
     session.show(
-        {"store": session.place, **about, "memories": rows},
+        {"store": session.place, **about, "memories": rows, "damaged": damaged},
         *(parts if rows else []),
         fields(
             [
                 ("store", session.place),
                 ("ledger", f"{about['leaves']} leaves of {about['origin']}"),
                 ("verifies under", f"{about['verifier_key']}"),
+                *(("DAMAGED", f"{name}: {what}") for name, what in damaged.items()),
             ]
         ),
     )
+    if damaged:
+        raise typer.Exit(1)
     if not rows:
         session.note("No memory yet: expunge create NAME FILE --sigma S --nu N")
+
+
+def _line(name: str, memory: StoredMemory) -> dict[str, Any]:
+    """One memory among others."""
+    return {
+        "name": name,
+        "entries": len(memory),
+        "pruned": len(memory.warranties()),
+        "dimension": memory.dimension,
+        "subjects": len(set(memory.subjects) - {None}),
+        "deletable": memory.deletable,
+    }
 
 
 def _memory(session: Session, name: str, memory: StoredMemory) -> None:
