@@ -75,6 +75,8 @@ def log(
 
     Receipts hold no content and no ids: entries appear as salted commitments.
     """
+    if memory is not None and (index is not None or out is not None):
+        raise InputError("--memory goes with the list; a leaf has its number, and the log is written whole")
     with session.store() as store:
         if index is not None:
             _one(session, store, index, out)

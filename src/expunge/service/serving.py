@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+import ssl
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -59,7 +60,15 @@ class Address:
         return f"{'https' if self.tls else 'http'}://{host}:{self.port}/"
 
     def found(self) -> Address:
-        """With a port that is free; port 0 stands for any. Raises InputError if it is taken."""
+        """With a port that is free; port 0 stands for any. Raises InputError if it is taken, or TLS cannot be."""
+        if self.certificate is not None:
+            try:
+                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.private_key)
+            except OSError as problem:
+                raise InputError(
+                    f"{self.certificate} and {self.private_key} are no certificate and private key of one another "
+                    f"in PEM ({problem})"
+                ) from None
         try:
             kind = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
             with socket.socket(kind[0], socket.SOCK_STREAM) as probe:
