@@ -77,6 +77,19 @@ def test_an_event_that_is_none(ward: Path) -> None:
             assert refused("verify", "receipt", "event.json", *TRUST) == "StatementEventInvalid"
 
 
+def test_a_log_with_a_long_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its verifier key is longer than a file's name can be, and is still a key; what is neither is named."""
+    monkeypatch.chdir(tmp_path)
+    hours(tmp_path / "hours.csv")
+    with open_store("sqlite:///expunge.db", origin="ledger.example." + "x" * 300):
+        pass
+    call("create", "ward", "hours.csv", "--sigma", 2, "--nu", 0.3)
+    key = call("show", "--verifier-key").stdout.strip()
+    call("log", 0, "--out", "r.json")
+    assert "inclusion" in answer("verify", "receipt", "r.json", "--trust", key)["checked"]
+    assert refused("verify", "evidence", "x" * 300, "--trust", key, code=4) == "StoreError"
+
+
 def test_a_name_cannot_steer_the_terminal(ward: Path) -> None:
     """Whoever sends a file names it: with colours, with a cleared screen, with a verdict of its own."""
     name = "\x1b[2J\x9b32mverified.json"

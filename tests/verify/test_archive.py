@@ -247,6 +247,12 @@ def test_an_archive_that_reports_nothing_is_not_verified(archive: Path) -> None:
         verify_archive(archive / "deletion")
 
 
+def test_an_experiment_without_a_manifest_is_not_passed_over(archive: Path) -> None:
+    (archive / "deletion" / "manifest.json").unlink()
+    with pytest.raises(errors.ArchiveFileMissing, match="deletion has tables"):
+        verify_archive(archive)
+
+
 def test_a_file_that_cannot_be_read_is_named(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied")

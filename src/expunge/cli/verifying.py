@@ -6,6 +6,7 @@ These commands call `expunge.verify`, which knows nothing of solver, memory or s
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -182,7 +183,7 @@ def evidence(
     A folder that `expunge audit` wrote needs no key: every state is checked from its keys, and every difference and
     every reported number is recomputed from the states.
     """
-    if file.is_dir():
+    if os.path.isdir(file):
         if witness or quorum:
             raise InputError("witnesses cosign the head of a log, and an audit is in none; leave --witness out")
         _archive(session, file)

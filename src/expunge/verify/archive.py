@@ -85,6 +85,8 @@ def verify_archive(path: str | Path, *, watch: _Seen | None = None) -> None:
     folders = [folder] if single else sorted(found.parent for found in folder.glob("*/manifest.json"))
     if not folders:
         raise InputError(f"{folder} holds no audit")
+    for other in set() if single else {found.parent for found in folder.glob("*/*.parquet")} - set(folders):
+        raise ArchiveFileMissing(f"{other} has tables, and no manifest.json that lists them")
     # Numbers out of any sensible range end in errors that count as infinite.
     with np.errstate(all="ignore"):
         for one in folders:
