@@ -178,11 +178,14 @@ def compare(desk: Desk, plan: Run, *, hybrid: Recipe, window: Recipe, arms: tupl
         recipe = hybrid if arm == "hybrid" else window
         slots = tuple(replace(slot, recipe=recipe) for slot in plan.slots)
         if arm == "window":
-            counts = finished(f"{plan.name}-hybrid", desk.out)["active_keys"]
+            theirs = finished(f"{plan.name}-hybrid", desk.out)
+            seeds = [slot["seed"] for slot in theirs["run"]["slots"]]
+            if seeds != [slot.seed for slot in slots]:
+                raise InputError(f"{plan.name}-hybrid has the seeds {seeds}: a window is matched seed by seed")
             gate, block = hybrid.gate, plan.shape.block
             slots = tuple(
                 replace(slot, window=visible(each, gate.chunk, block, gate.near, gate.floor))
-                for slot, each in zip(slots, counts, strict=True)
+                for slot, each in zip(slots, theirs["active_keys"], strict=True)
             )
         if not desk.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))[1]["complete"]:
             return

@@ -50,6 +50,8 @@ def test_compare_matches_each_seeds_window_to_its_hybrid(words: Path, tmp_path: 
     # A finished run resumes at its end: the same result, no further step.
     main(command)
     assert read(out, "tiny-window")["best_bits"] == window["best_bits"]
+    with pytest.raises(InputError, match=r"has the seeds \[0, 1\]"):
+        main([*command, "--arms", "window", "--seeds", "2:4"])
     assert (out / "curves.jsonl").read_text().splitlines() == lines
 
 
