@@ -164,8 +164,11 @@ def settle(state: State, *, track: bool = True) -> None:
         members = state.margin.members
         right = -0.5 * state.slack[members]
         shift, offset_shift = state.margin.solve(right, missing)
-        # What is no more than the rounding of the solve must not push a key off its bound.
-        shift[np.abs(shift) <= 8.0 * _EPS * np.maximum(state.ceiling[members], np.abs(right).max())] = 0.0
+        # What is no more than the rounding of the solve must not push a key off its bound; but missing mass has to go
+        # somewhere.
+        alpha, ceiling = state.alpha[members], state.ceiling[members]
+        small = np.abs(shift) <= 8.0 * _EPS * np.maximum(ceiling, np.abs(right).max())
+        shift[small if missing == 0.0 else small & ((alpha <= 0.0) | (alpha >= ceiling))] = 0.0
         step, position, status = _box_limit(state, shift, 1.0)
         state.alpha[members] += step * shift
         state.offset += step * offset_shift
@@ -200,14 +203,16 @@ def tidy(state: State) -> None:
     to carry. It says nothing about the offset; where no other key is on the margin, it counts as zero.
     """
     members = state.margin.members
-    if _all_inside(state.alpha, state.ceiling, members, MASS_ROUNDING):
+    # As much as a state may be off that is not refined any more: else that much mass would decide the offset.
+    rounding = refinement_floor(state)
+    if _all_inside(state.alpha, state.ceiling, members, rounding):
         return
     alpha, ceiling = state.alpha[members], state.ceiling[members]
     low, high = alpha <= 0.0, alpha >= ceiling
-    near_low, near_high = alpha <= MASS_ROUNDING, ceiling - alpha <= MASS_ROUNDING
+    near_low, near_high = alpha <= rounding, ceiling - alpha <= rounding
     if (near_low | near_high).all():
         change = float((ceiling - alpha)[near_high & ~near_low].sum() - alpha[near_low].sum())
-        if abs(change) <= MASS_ROUNDING:
+        if abs(change) <= rounding:
             low, high = near_low, near_high & ~near_low
     for position in np.flatnonzero(low | high)[::-1].tolist():
         leave(state, position, RESERVE if low[position] else BOUND)
@@ -240,7 +245,7 @@ def finish(state: State, *, budget: int | None = None) -> None:
     for _ in range(50):
         state.recompute_slacks()
         missing = abs(state.mass_error())
-        if missing <= MASS_ROUNDING:
+        if missing <= refinement_floor(state):
             tidy(state)
         site = _worst_violator(state)
         residual = max(float(np.abs(state.slack[state.margin.members]).max(initial=0.0)), missing)
