@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from expunge import Memory
+from expunge.service import door
 from service.asking import Service
-from store.ward import appearance, arrival
+from store.ward import appearance, arrival, entries
 
 ICU = "/v1/memories/icu"
 
@@ -113,6 +114,41 @@ def test_a_dropped_memory_stays_dropped(service: Service) -> None:
     assert service.ask("DELETE", ICU, scopes=("admin",), Idempotency_Key="another").status_code == 404
     assert service.ask("GET", ICU).status_code == 404
     assert "icu" not in service.store
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"), [("POST", "/delete", {"id": "e1"}), ("DELETE", "", None), ("GET", "", None)]
+)
+def test_a_memory_asked_for_by_its_uuid_is_no_other_of_its_name(
+    service: Service, monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: Any
+) -> None:
+    """Between finding the name and using it, somebody drops the memory and puts another under the name."""
+    store, named, known = service.store, door._named, service.store["icu"].uuid
+
+    def slowly(*given: Any) -> str | None:
+        name = named(*given)
+        store.drop("icu")
+        store.create("icu", **entries(40, seed=7), sigma=2.0, nu=0.3)
+        return name
+
+    monkeypatch.setattr(door, "_named", slowly)
+    assert service.ask(method, f"/v1/memories/uuid:{known}{path}", body).status_code == 404
+    assert len(store["icu"]) == 40
+
+
+def test_a_batch_stays_with_its_memory(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, edit = service.store, service.house.desk.edit
+
+    async def once(*given: Any) -> Any:
+        done = await edit(*given)
+        store.drop("icu")
+        store.create("icu", **entries(40, seed=7), sigma=2.0, nu=0.3)
+        return done
+
+    monkeypatch.setattr(service.house.desk, "edit", once)
+    batch = {"entries": [new(1), new(2)]}
+    assert service.ask("POST", f"{ICU}/admit/batch", batch).status_code == 404
+    assert len(store["icu"]) == 40
 
 
 def test_an_edit_of_another_state_is_refused(service: Service) -> None:

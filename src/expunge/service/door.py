@@ -51,9 +51,10 @@ class Guarded(APIRoute):
             if said["x-store-wide"] and token.memory is not None:
                 raise Forbidden("this needs a token for the whole store; this one is for one memory")
             if "name" in request.path_params:
-                name = request.path_params["name"]
+                name, request.state.asked = request.path_params["name"], None
                 if name.startswith(_BY_UUID):
-                    name = await house.desk.read(_named, house, name.removeprefix(_BY_UUID))
+                    request.state.asked = name.removeprefix(_BY_UUID)
+                    name = await house.desk.read(_named, house, request.state.asked)
                 if not token.covers(name):
                     raise Forbidden("this token is for another memory")
                 request.state.memory = name
@@ -85,7 +86,10 @@ def memory_of(request: Request) -> StoredMemory:
         memory = house_of(request).store[request.state.memory]
     except InputError:
         raise NotFound("there is no such memory in this store") from None
-    request.state.uuid = memory.uuid
+    if request.state.asked not in (None, memory.uuid):
+        # Another memory was put under the name while the body came in, or in the middle of a batch.
+        raise NotFound("the memory was dropped in the meantime")
+    request.state.uuid = request.state.asked = memory.uuid
     return memory
 
 

@@ -68,7 +68,7 @@ async def drop_memory(
     """Take a memory away with all its content. Refused while it has a hold."""
     house = house_of(request)
     known: str = request.state.memory
-    if idempotency_key is None or known is None:
+    if idempotency_key is None or request.state.asked is not None:
         await house.desk.read(memory_of, request)
 
     def dropped() -> Leaf:
