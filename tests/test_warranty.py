@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import expunge
 from expunge import AdmissionRefused, InputError, Memory
 from expunge.types import Matrix, Vector
 
@@ -149,6 +150,18 @@ def test_with_an_archive_the_live_memory_equals_the_one_that_never_pruned(regime
         assert np.abs(pruning.read(probe) - plain.read(probe)).max() < 1e-9
     assert returned > 0
     assert smallest < 0.8
+
+
+def test_pruning_a_rescued_state_counts_no_less_than_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rescuer leaves roundings where zero is proved; the receipt must still be one that verifies."""
+    keys = np.random.default_rng(5).standard_normal((120, 3))
+    with monkeypatch.context() as without, expunge.open(f"sqlite:///{tmp_path / 'ward.db'}") as store:
+        without.setattr("expunge.memory.fit", lambda *_, **__: 1 / 0)
+        memory = store.create("ward", keys, np.ones(120), sigma=2.0, nu=0.3)
+        assert np.count_nonzero(memory.coefficients[memory.partition.reserve])
+        receipt = memory.prune("archive")
+        assert receipt.outcome == "pruned"
+        assert receipt.details["unproved"] == 0
 
 
 def test_pruned_entries_can_be_deleted_by_id_and_by_subject() -> None:

@@ -471,7 +471,8 @@ class Memory:
             view = self._begin()
             proved = _proved_zero(view)
             slots = view.slots[proved].tolist()
-            unproved = int(np.count_nonzero(view.coefficients == 0.0)) - len(slots)
+            # A rescued state may keep a rounding where zero is proved, so the two are not counted apart.
+            unproved = int(np.count_nonzero((view.coefficients == 0.0) & ~proved))
             details = {"mode": mode, "unproved": unproved}
             draft = Draft(view, self._spare)
             if not slots:

@@ -164,7 +164,7 @@ def _entry(session: Session, memory: StoredMemory, entry: str) -> None:
     certificate = memory.certificate(entry)
     row = memory.ids.index(entry)
     weight, subject = float(memory.coefficients[row]), memory.subjects[row]
-    group = "reserve" if weight == 0.0 else "bound" if weight >= memory.cap else "margin"
+    group = next(name for name in ("margin", "bound", "reserve") if row in getattr(memory.partition, name))
     content = {
         "id": entry,
         "pruned": False,
