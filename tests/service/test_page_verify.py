@@ -124,6 +124,11 @@ def test_numbers_of_entries_whose_sum_no_double_holds(page: Page) -> None:
                 before = {"live": live - 1, "pruned": pruned}
                 after = {"live": live, "pruned": min(largest, pruned + more)}
                 forged.append(forge(made, put(whole, ("entries",), {"before": before, "after": after})))
+    erasure = case("ward-delete-archived")
+    for live in (13, 14, 15, 16, 24):
+        for back in (0, 1, 9):
+            changed = put(document(erasure), ("entries", "after"), {"live": live, "pruned": 24 - live})
+            forged.append(forge(erasure, put(changed, ("warranties", "reactivated", "count"), back)))
     expected = [name_of(verify_receipt, envelope, TRUSTED) for envelope in forged]
     assert browser_says(page, [(envelope.decode(), "") for envelope in forged], vkey(SIGNER)) == expected
     assert set(expected) == {None, "ReceiptEntriesMismatch"}

@@ -428,7 +428,8 @@ def _check_entries(receipt: Predicate) -> None:
         case _, "admission":
             adds_up = named == applied == 1 == after.total - before.total and after.live == before.live + 1 + back
         case _, "deletion":
-            adds_up = 0 < applied == before.total - after.total
+            # Some may have been pruned before; the others were live.
+            adds_up = 0 < applied == before.total - after.total and 0 <= before.live + back - after.live <= applied
         case _, "pruning":
             adds_up = 0 < applied == before.live - after.live and before.total == after.total
             adds_up = adds_up and back == 0 and named in (0, applied)

@@ -175,7 +175,11 @@ function addsUp({ outcome, action, entries, applied, reactivated, renewed, expir
   if (action === "admission") {
     return named === 1n && count === 1n && total(after) - total(before) === 1n && after.live === before.live + 1n + back;
   }
-  if (action === "deletion") return count > 0n && count === total(before) - total(after);
+  if (action === "deletion") {
+    // Some may have been pruned before; the others were live.
+    const went = before.live + back - after.live;
+    return count > 0n && count === total(before) - total(after) && went >= 0n && went <= count;
+  }
   if (action === "pruning") {
     return (
       count > 0n &&
