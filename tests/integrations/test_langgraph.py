@@ -311,6 +311,16 @@ def test_a_receipt_is_told_though_the_next_step_fails(ledger: Store, monkeypatch
     assert found.value == {"text": "two"}
 
 
+def test_a_listener_that_fails_leaves_no_old_version(ledger: Store) -> None:
+    def deaf(_: Made) -> None:
+        raise OSError("nobody listens")
+
+    for text in ("one", "two"):
+        with pytest.raises(OSError, match="nobody"):
+            ExpungeStore(ledger, on_receipt=deaf).put(("memories", "ann"), "k", {"text": text})
+    assert len(ledger["langgraph"]) == 1
+
+
 def test_bad_values_and_embeddings(ledger: Store) -> None:
     store = ExpungeStore(ledger)
     with pytest.raises(InputError):

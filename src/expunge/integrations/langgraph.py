@@ -250,27 +250,29 @@ class ExpungeStore(BaseStore):
         none: list[_Version] = []
         old = self.notebook.look(lambda view: self._catalogue(view).get(name, none), none)
         stale = [version.id for version in old]
-        if put.value is not None:
-            if stale and self.notebook.held(stale):
-                # What must be kept is not replaced either: this is refused before anything is written.
-                self._tell(name, self.notebook.erase(stale, missing_ok=True))
-            now = max([time.time_ns(), *(version.put + 1 for version in old)])
-            made = min([now, *(version.made for version in old)])
-            value = dict(put.value)
-            key = rows[0] if len(rows) else words([json.dumps(value, default=str)], self._dimension)[0]
-            payload = {"value": value, "vectors": rows[1:].tolist() if len(rows) else None}
-            label = json.dumps([list(name[0]), name[1], made, now], ensure_ascii=False)
-            self._tell(name, self.notebook.write(key, id=label, subject=self._subject(*name), payload=payload))
-        if stale:
-            # Somebody else may have erased some of them since; what is left is older than what they put.
-            self._tell(name, self.notebook.erase(stale, missing_ok=True))
-
-    def _tell(self, name: Name, steps: Iterable[Step]) -> None:
-        for step in steps:
-            told = Made(*name, step)
-            self.receipts.append(told)
-            if self._on_receipt is not None:
-                self._on_receipt(told)
+        steps: list[Step] = []
+        try:
+            if put.value is not None:
+                if stale and self.notebook.held(stale):
+                    # What must be kept is not replaced either: this is refused before anything is written.
+                    steps += self.notebook.erase(stale, missing_ok=True)
+                now = max([time.time_ns(), *(version.put + 1 for version in old)])
+                made = min([now, *(version.made for version in old)])
+                value = dict(put.value)
+                key = rows[0] if len(rows) else words([json.dumps(value, default=str)], self._dimension)[0]
+                payload = {"value": value, "vectors": rows[1:].tolist() if len(rows) else None}
+                label = json.dumps([list(name[0]), name[1], made, now], ensure_ascii=False)
+                steps += self.notebook.write(key, id=label, subject=self._subject(*name), payload=payload)
+            if stale:
+                # Somebody else may have erased some of them since; what is left is older than what they put.
+                steps += self.notebook.erase(stale, missing_ok=True)
+        finally:
+            # What was done is told, though a later step has failed.
+            for step in steps:
+                told = Made(*name, step)
+                self.receipts.append(told)
+                if self._on_receipt is not None:
+                    self._on_receipt(told)
 
 
 def _version(name: str, row: int) -> _Version | None:
