@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,6 +118,22 @@ def test_a_policy_that_breaks_the_contract_is_caught() -> None:
 
     with pytest.raises(InputError, match="'twice' did not choose 3 distinct rows of 60"):
         selected(Twice(), CONTEXTS["gaussian"], 3, np.random.RandomState(0))
+
+
+@pytest.mark.parametrize("answer", [[0.2, 0.7, 7.0], None, "rows", np.arange(60) >= 58])
+def test_an_answer_that_is_no_rows_is_caught(answer: Any) -> None:
+    class Mask:
+        name = "mask"
+
+        def choose(self, context: Context, budget: int, rng: np.random.RandomState) -> IndexArray:
+            return answer  # type: ignore[no-any-return]
+
+    # A mask of two rows has two distinct values: without a look at their kind they are the rows 0 and 1.
+    for budget in (2, 3):
+        with pytest.raises(InputError, match=f"'mask' did not choose {budget} distinct rows of 60"):
+            selected(Mask(), CONTEXTS["gaussian"], budget, np.random.RandomState(0))
+    with pytest.raises(InputError, match="a policy has a name"):
+        selection.select(answer if answer is None else object(), np.zeros((4, 1)), budget=2, sigma=1.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)

@@ -51,6 +51,8 @@ def select(
         if policy not in POLICIES:
             raise InputError(f"unknown policy {policy!r}: choose one of {', '.join(POLICIES)}")
         policy = POLICIES[policy]
+    if not hasattr(policy, "choose"):
+        raise InputError(f"a policy has a name and choose(context, budget, rng); {policy!r} has not")
     context = Context.of(keys, sigma=sigma, queries=queries)
     try:
         rng = np.random.RandomState(seed)
@@ -63,7 +65,8 @@ def selected(policy: Policy, context: Context, budget: int, rng: np.random.Rando
     """One policy's choice in a validated context, ascending and held to the contract."""
     if budget == len(context):
         return np.arange(budget, dtype=np.int64)
-    rows = np.unique(policy.choose(context, budget, rng)).astype(np.int64)
-    if rows.size != budget or rows[0] < 0 or rows[-1] >= len(context):
+    rows = np.unique(policy.choose(context, budget, rng))
+    # A mask or scores would pass for other rows than the policy meant.
+    if rows.dtype.kind not in "iu" or rows.size != budget or rows[0] < 0 or rows[-1] >= len(context):
         raise InputError(f"policy {policy.name!r} did not choose {budget} distinct rows of {len(context)}")
-    return rows
+    return rows.astype(np.int64)
