@@ -318,6 +318,10 @@ def test_bad_arguments_are_refused() -> None:
     with_values = rigorous_bounds(PAPER, [0.5, 0.5, 0.0], 0.1, cap=1.0, sigma=5.0, values=[1.0, 2.0, 9.0])
     with pytest.raises(InputError, match="denominator"):
         with_values.readout_bound_where(0.0)
+    with pytest.raises(InputError, match="denominator"):
+        with_values.readout_bound_where("much")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="offset"):
+        rigorous_bounds(PAPER, [0.5, 0.5, 0.0], "low", cap=1.0, sigma=5.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("size", [1e-170, 1e-250, 1e-300])

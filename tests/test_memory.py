@@ -584,7 +584,7 @@ def test_a_mass_of_rounding_does_not_decide_the_offset(seed: int) -> None:
     def key() -> Vector:
         if rng.random() < 0.7:
             return rng.integers(-1, 2, dimension).astype(float)
-        return rng.standard_normal(dimension) * 10.0 ** rng.uniform(-1, 1)
+        return np.asarray(rng.standard_normal(dimension) * 10.0 ** rng.uniform(-1, 1))
 
     memory = Memory.fit([key() for _ in range(size)], np.zeros(size), sigma=sigma, cap=1.0 / least)
     for _ in range(40):

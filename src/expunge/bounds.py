@@ -65,7 +65,7 @@ from expunge.enclosure import (
     smallest_eigenvalue,
 )
 from expunge.errors import InputError
-from expunge.problem import LARGEST, as_points, as_values, fewest_keys, refuse_masked
+from expunge.problem import LARGEST, as_point, as_points, as_values, fewest_keys, refuse_masked
 from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = [
@@ -140,9 +140,10 @@ class Bounds:
         """‖o(q) − o*(q)‖₂ at every query q whose denominator Σακ(q,·) is at least this."""
         if self._readout is None:
             raise InputError("readout bounds need the values: rigorous_bounds(..., values=values)")
-        if not 0.0 < denominator < math.inf:
+        least = float(as_point(denominator, "denominator", 1)[0])
+        if not least > 0.0:
             raise InputError(f"denominator must be a positive number, not {denominator!r}")
-        return self._readout.where(denominator)
+        return self._readout.where(least)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,8 +239,7 @@ def rigorous_bounds(
     exists, α* = C on every row by convention.
     """
     points, alpha, cap, sigma = as_state(keys, coefficients, cap, sigma)
-    if not math.isfinite(offset):
-        raise InputError(f"offset must be finite, not {offset!r}")
+    offset = float(as_point(offset, "offset", 1)[0])
     sites = Sites.of(points)
     size = alpha.size
     active = np.flatnonzero(alpha)

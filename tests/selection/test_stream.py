@@ -35,6 +35,11 @@ def test_a_bad_key_leaves_the_stream_as_it_was() -> None:
     assert len(stream) == 20
 
 
+def test_a_stream_of_no_keys_is_refused() -> None:
+    with pytest.raises(InputError, match="keys"):
+        SupportStream(5, sigma=2.0, nu=0.5)
+
+
 def test_a_copy_goes_its_own_way() -> None:
     keys = np.random.default_rng(2).standard_normal((30, 3))
     stream = SupportStream(keys[:20], sigma=2.0, nu=0.5)

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from expunge.memory import Memory
+from expunge.problem import as_points
 
 __all__ = ["SupportStream"]
 
@@ -22,8 +23,9 @@ class SupportStream:
 
     def __init__(self, keys: Any, *, sigma: float, nu: float) -> None:
         """Start from keys (n, d), oldest first; the cap is 1/(ν n) from now on."""
-        self._memory = Memory.fit(keys, np.zeros(len(keys)), sigma=sigma, nu=nu, ids=[f"{i}" for i in range(len(keys))])
-        self._oldest, self._next = 0, len(keys)
+        points = as_points(keys, "keys")
+        self._memory = Memory.fit(points, np.zeros(len(points)), sigma=sigma, nu=nu)
+        self._oldest, self._next = 0, len(points)
 
     def __len__(self) -> int:
         return len(self._memory)
