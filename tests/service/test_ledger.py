@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import numpy as np
 import pytest
 
 from expunge.ledger.note import NoteKey
@@ -84,6 +85,27 @@ def test_pages_put_together_are_the_whole(service: Service, path: str, what: str
     order = [row[what] for row in whole["items"]]
     assert order == sorted(order, reverse=what == "index")
     assert len(order) == len(set(order)) > 2
+
+
+@pytest.mark.parametrize("path", ["entries", "warranties"])
+def test_pages_go_on_behind_ids_of_any_length(service: Service, path: str) -> None:
+    memory = service.store["icu"]
+    names = ["z" * 7000 + end for end in ("a", "b", "")] + ["☃" * 3000, "😀" * 900, "z" * 256, "z" * 257]
+    for name in names:
+        memory.admit(np.zeros(4), np.zeros(2), id=name)
+    if path == "warranties":
+        memory.prune("archive")
+    found: list[str] = []
+    cursor = ""
+    while True:
+        page = service.ask("GET", f"/v1/memories/icu/{path}?limit=1{cursor}", status=200)
+        found += [row["id"] for row in page["items"]]
+        if page["next"] is None:
+            break
+        cursor = f"&cursor={page['next']}"
+    whole = memory.ids if path == "entries" else [row.id for row in memory.warranties()]
+    assert sorted(found) == sorted(whole)
+    assert set(names) <= set(found)
 
 
 def test_a_page_goes_on_although_its_last_item_is_gone(service: Service) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 from typing import Annotated, Any
 
@@ -12,12 +13,14 @@ from fastapi import Query
 from expunge.errors import InputError
 from expunge.service.settings import Limits
 
-__all__ = ["Cursor", "Limit", "cursor", "page_size", "position"]
+__all__ = ["Cursor", "Limit", "cursor", "page_size", "place_of", "position"]
 
 Cursor = Annotated[str | None, Query(alias="cursor", description="`next` of the page before.", max_length=8192)]
 Limit = Annotated[int | None, Query(description="How many items at most; 100 unless said.", ge=1)]
 
 _USUAL = 100
+# Characters of an id in a cursor: escaped and encoded they fit into a URL, whatever they are.
+_LONGEST = 256
 
 
 def cursor(place: str | int) -> str:
@@ -30,6 +33,13 @@ def page_size(limits: Limits, asked: int | None) -> int:
     if asked is not None and asked > limits.page:
         raise InputError(f"limit: a page has at most {limits.page} items, not {asked}")
     return min(_USUAL, limits.page) if asked is None else asked
+
+
+def place_of(name: str) -> str:
+    """What an entry is sorted by: its id, or of one that is too long for a URL its beginning and a hash."""
+    if len(name) <= _LONGEST:
+        return name
+    return name[:_LONGEST] + hashlib.sha256(name.encode()).hexdigest()
 
 
 def position(text: str | None, kind: type) -> Any:

@@ -17,7 +17,7 @@ from expunge.service.chart import ERASURES, chart_content, erased_content
 from expunge.service.door import memory_of, needs, router
 from expunge.service.errors import NotFound
 from expunge.service.house import House, house_of
-from expunge.service.paging import Cursor, Limit, cursor, page_size, position
+from expunge.service.paging import Cursor, Limit, cursor, page_size, place_of, position
 from expunge.store import Leaf, StoredMemory
 from expunge.store.schema import leaves
 from expunge.view import View
@@ -38,7 +38,8 @@ async def list_entries(
 
     def seen(view: View) -> tuple[dict[str, Any], str]:
         groups, slack = groups_of(view), view.state.slack[view.sites]
-        following = sorted((item, row) for row, item in enumerate(view.ids) if after is None or item > after)
+        places = ((place_of(item), row) for row, item in enumerate(view.ids))
+        following = sorted(found for found in places if after is None or found[0] > after)
         rows = [_live(view, row, groups[row], float(slack[row]), content) for _, row in following[:most]]
         more = cursor(following[most - 1][0]) if len(following) > most else None
         return {"items": rows, "next": more}, view.digest
@@ -111,10 +112,13 @@ async def list_warranties(
 
     def seen(view: View) -> tuple[dict[str, Any], str]:
         rows = [row for row in view.warranties.rows(view.state) if status in (None, row.status)]
-        rows = sorted((row for row in rows if after is None or row.id > after), key=lambda row: row.id)
+        rows = sorted(
+            (row for row in rows if after is None or place_of(row.id) > after), key=lambda row: place_of(row.id)
+        )
         records = view.warranties.records
         items = [warranty_content(row, records[row.id].subject) for row in rows[:most]]
-        return {"items": items, "next": cursor(rows[most - 1].id) if len(rows) > most else None}, view.digest
+        more = cursor(place_of(rows[most - 1].id)) if len(rows) > most else None
+        return {"items": items, "next": more}, view.digest
 
     return tagged(*await house.desk.read(lambda: memory_of(request).look(seen)))
 
