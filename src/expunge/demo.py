@@ -8,6 +8,7 @@ watch certificates expire. Everything shown is computed on the spot; a step that
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -86,8 +87,8 @@ class Demo:
         if found is not None and Path(found).resolve() == script.resolve():
             return "expunge"
         if script.exists():
-            return os.path.relpath(script, self.folder)
-        return f"{sys.executable} -m expunge"
+            return shlex.quote(os.path.relpath(script, self.folder))
+        return f"{shlex.quote(sys.executable)} -m expunge"
 
     @property
     def next_commands(self) -> list[str]:
@@ -463,7 +464,7 @@ def _farewell(demo: Demo) -> None:
     demo.say(_grid(rows), "")
     demo.say(Text.assemble(("Next", "bold"), f"  {demo.folder}/ is yours to explore (see {MARK}):"), "")
     # Unbroken, so that a narrow terminal does not put line ends into what is copied.
-    for line in (f"cd {demo.folder}", *demo.next_commands):
+    for line in (f"cd {shlex.quote(str(demo.folder))}", *demo.next_commands):
         console.print(Text(f"  {line}", style="cyan"), soft_wrap=True)
     console.print()
 

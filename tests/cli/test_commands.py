@@ -92,7 +92,16 @@ def test_a_dry_run_of_create_leaves_no_store(tmp_path: Path, monkeypatch: pytest
     assert found["index"] is None
     assert "nothing was stored" in call("create", "ward", table, "--sigma", 2, "--nu", 0.3, "--dry-run").stdout
     call("create", "ward", table, "--sigma", 2, "--nu", 7, code=2)
+    call("create", "", table, "--sigma", 2, "--nu", 0.3, code=2)
+    for options in ((), ("--scope", "nonsense"), ("--scope", "read", "--expires", "soon")):
+        call("token", "create", *options, code=2)
     assert not list(tmp_path.glob("*.db*"))
+
+
+def test_a_dry_run_of_create_says_that_a_name_is_taken(ward: Path) -> None:
+    words = ("create", "ward", "hours.csv", "--sigma", 2, "--nu", 0.3)
+    for options in ((), ("--dry-run",)):
+        assert "there is a memory 'ward' already" in call(*words, *options, code=2).stderr
 
 
 def test_import_row_by_row(ward: Path) -> None:

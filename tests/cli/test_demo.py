@@ -20,7 +20,7 @@ from expunge.verify import verify_receipt
 @pytest.fixture(scope="module")
 def tour(tmp_path_factory: pytest.TempPathFactory) -> tuple[demo.Demo, str, float]:
     """A finished demo, what it printed at 80 columns, and how long it took."""
-    folder = tmp_path_factory.mktemp("demo") / "expunge-demo"
+    folder = tmp_path_factory.mktemp("demo") / "expunge demo"
     printed = io.StringIO()
     started = time.perf_counter()
     done = demo.run(folder, console=Console(file=printed, width=80, highlight=False))
@@ -55,7 +55,7 @@ def test_it_tells_the_whole_story(tour: tuple[demo.Demo, str, float]) -> None:
         "EnvelopeSignerUnknown",
         "InclusionRootMismatch",
         "EvidenceWeightsMismatch",
-        "LogSizeMismatch",
+        "LogEventMismatch",
     }
     assert done.facts["erased"] == 72
     assert done.facts["difference"] < 1e-12
@@ -65,7 +65,7 @@ def test_it_tells_the_whole_story(tour: tuple[demo.Demo, str, float]) -> None:
 def test_nothing_sticks_out(tour: tuple[demo.Demo, str, float]) -> None:
     """Within 80 columns, but for the commands, which must stay in one piece to be copied."""
     done, text, _ = tour
-    commands = {f"  {line}" for line in (f"cd {done.folder}", *done.next_commands)}
+    commands = {f"  {line}" for line in (f"cd {shlex.quote(str(done.folder))}", *done.next_commands)}
     for line in text.splitlines():
         assert len(line) <= 80 or line in commands, line
     assert "\x1b" not in text
@@ -75,7 +75,7 @@ def test_nothing_sticks_out(tour: tuple[demo.Demo, str, float]) -> None:
 def test_the_next_three_commands_run_when_pasted(tour: tuple[demo.Demo, str, float]) -> None:
     done, text, _ = tour
     pasted = [line.strip() for line in text.splitlines()][-5:-1]
-    assert pasted == [f"cd {done.folder}", *done.next_commands]
+    assert pasted == [f"cd {shlex.quote(str(done.folder))}", *done.next_commands]
     assert len(done.next_commands) == 3
     outputs = [shell(line, done.folder).stdout for line in done.next_commands]
     assert "susan/2023-04-27/03" in outputs[0]

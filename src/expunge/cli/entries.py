@@ -122,7 +122,9 @@ def create(
     if $EXPUNGE_PASSPHRASE is set.
     """
     from expunge.problem import Problem
+    from expunge.store.store import check_name
 
+    check_name(name)
     table = _table(file, key_columns, value_columns, id_column, subject_column, payload_column, kind)
     # What cannot be fitted should not leave an empty store behind.
     Problem.of(table.keys, sigma=sigma, nu=nu, cap=cap)
@@ -130,6 +132,10 @@ def create(
     if dry_run:
         from expunge.memory import Memory
 
+        if session.file is not None and session.file.exists():
+            with session.store() as store:
+                if name in store.names():
+                    raise InputError(f"there is a memory {name!r} already; take another name")
         fitted = Memory.fit(**table.arguments, sigma=sigma, nu=nu, cap=cap)
         groups, deletable = fitted.partition, fitted.deletable
         size, limit, check, index = len(fitted), fitted.cap, fitted.check(), None

@@ -139,11 +139,13 @@ def create(
     It is printed once and stored only as a hash. Scopes: read (content and questions), write (create and admit), erase
     (delete, prune, erase subjects), audit (ledger, checks, metrics; no content), admin (drop, rebuild, holds, vacuum).
     """
-    from expunge.service.tokens import SCOPES, Tokens
+    from expunge.service.tokens import SCOPES, Tokens, check_scopes
 
-    wanted = list(SCOPES) if "all" in (scope or []) else scope or []
+    # What cannot be made should not leave an empty store behind.
+    wanted = check_scopes(SCOPES if "all" in (scope or []) else scope or [])
+    lifetime = _lifetime(expires)
     with session.store(create=memory is None) as store:
-        text, token = Tokens(store).create(wanted, memory=memory, note=note, lifetime=_lifetime(expires))
+        text, token = Tokens(store).create(wanted, memory=memory, note=note, lifetime=lifetime)
     session.show({"token": text, **_content(token)}, text)
     session.note(f"{token.name} may {', '.join(sorted(token.scopes))}; the token is not shown again")
 

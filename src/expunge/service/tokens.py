@@ -23,7 +23,7 @@ from expunge.errors import InputError
 from expunge.store import Store
 from expunge.store.schema import tokens
 
-__all__ = ["SCOPES", "Scope", "Token", "Tokens"]
+__all__ = ["SCOPES", "Scope", "Token", "Tokens", "check_scopes"]
 
 Scope = Literal["read", "write", "erase", "audit", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
@@ -71,7 +71,7 @@ class Tokens:
         lifetime: float | None = None,
     ) -> tuple[str, Token]:
         """Make a token; its text is returned here and nowhere else."""
-        wanted = _checked(scopes)
+        wanted = check_scopes(scopes)
         if memory is not None and memory not in self._store:
             raise InputError(f"there is no memory {memory!r} in this store")
         if len(note) > _LONGEST_NOTE or not note.isprintable():
@@ -130,7 +130,8 @@ class Tokens:
         return _token(row)
 
 
-def _checked(scopes: Iterable[str]) -> frozenset[Scope]:
+def check_scopes(scopes: Iterable[str]) -> frozenset[Scope]:
+    """Scopes of a token: one or more of those there are."""
     wanted = set(scopes)
     known: frozenset[Scope] = frozenset(scope for scope in SCOPES if scope in wanted)
     if strange := sorted(wanted - known):

@@ -52,7 +52,7 @@ from expunge.store.schema import checkpoints, entries, memories, pruned, secrets
 from expunge.store.seal import subject_tag, tag_mark
 from expunge.store.stored import StoredMemory, check_expected
 
-__all__ = ["Store"]
+__all__ = ["Store", "check_name"]
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,200}")
 
@@ -89,7 +89,7 @@ class Store:
 
     def __getitem__(self, name: str) -> StoredMemory:
         """The memory of this name; InputError if there is none."""
-        row = self._row(_check_name(name))
+        row = self._row(check_name(name))
         if row is None:
             raise InputError(f"there is no memory {name!r} in this store")
         return self._memory(row.number, row.uuid, name)
@@ -133,7 +133,7 @@ class Store:
         payloads: Sequence[Any] | None = None,
     ) -> StoredMemory:
         """Fit a memory (see `Memory.fit`) and keep it under a name that is not taken."""
-        if _check_name(name) in self:
+        if check_name(name) in self:
             raise InputError(f"there is a memory {name!r} already; drop it first, or take another name")
         memory = Memory.fit(keys, values, sigma=sigma, nu=nu, cap=cap, ids=ids, subjects=subjects, payloads=payloads)
         view, uuid = memory._view, str(uuids.uuid4())
@@ -165,7 +165,7 @@ class Store:
         ``expected`` is the digest of the state that the caller has seen; if it is no longer the stored one, Stale is
         raised and the memory stays.
         """
-        request = Request.of(self.uuid, idempotency_key, verb="drop", name=_check_name(name))
+        request = Request.of(self.uuid, idempotency_key, verb="drop", name=check_name(name))
         if request is not None:
             with self._reading() as connection:
                 answer = request.answered(connection)
@@ -544,7 +544,8 @@ class Store:
         return leaf
 
 
-def _check_name(name: Any) -> str:
+def check_name(name: Any) -> str:
+    """A memory's name has 1 to 200 printable characters."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(f"a memory's name has 1 to 200 printable characters, not {name!r:.80}")
     return name
