@@ -231,6 +231,9 @@ def test_witnesses(ward: Path) -> None:
     both = ("verify", "checkpoint", "w1.txt", *TRUST, *quorum)
     assert refused(*both) == "CosignatureQuorumMissed"
     assert "cosignatures" in answer(*both, "--quorum", 1)["checked"]
+    # A witness that is named twice is still one, and its cosignature is enough.
+    twice = ("--witness", keys[0], "--witness", keys[0])
+    assert "cosignatures" in answer("verify", "checkpoint", "w1.txt", *TRUST, *twice)["checked"]
     assert refused(*both, "--quorum", 3, code=2) == "InputError"
     # A key without a name is no witness, and is not passed over beside one either.
     assert refused(*both, "--witness", "w2.pub", "--quorum", 1, code=2) == "InputError"

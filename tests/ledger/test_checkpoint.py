@@ -45,7 +45,7 @@ from expunge.ledger.errors import (
 )
 from expunge.ledger.hashing import leaf_hash
 from expunge.ledger.merkle import HashTree
-from expunge.ledger.note import NoteAlgorithm, NoteKey, SignedNote, parse_note, sign_note
+from expunge.ledger.note import MAX_SIGNATURES, NoteAlgorithm, NoteKey, SignedNote, parse_note, sign_note
 from expunge.ledger.signing import SigningKey
 
 from .make_vectors import LOG_KEY, ORIGIN, TIME, WITNESS, WITNESS_KEY
@@ -212,6 +212,15 @@ def test_the_latest_of_several_cosignatures_counts_once() -> None:
     other = NoteKey("other.example", SigningKey.generate().public, NoteAlgorithm.COSIGNATURE_V1)
     with pytest.raises(CosignatureQuorumMissed):
         verify_cosignatures(again, [WITNESS_VKEY, other], 2)
+
+
+def test_what_is_cosigned_can_still_be_read() -> None:
+    note = SIGNED
+    while len(note.signatures) < MAX_SIGNATURES:
+        note = cosign_checkpoint(note, WITNESS, WITNESS_KEY, TIME + len(note.signatures))
+    assert parse_note(note.to_bytes()) == note
+    with pytest.raises(InputError, match="at most 64"):
+        cosign_checkpoint(note, WITNESS, WITNESS_KEY, TIME)
 
 
 def test_one_key_under_two_names_is_one_witness() -> None:

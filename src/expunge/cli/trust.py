@@ -102,7 +102,7 @@ def witnesses(given: list[str] | None, quorum: int) -> tuple[tuple[NoteKey, ...]
     """Read ``--witness`` and ``--quorum``; without a number, every witness must have cosigned."""
     from expunge.ledger.note import NoteKey
 
-    read = [key for text in given or [] for key in _read(text)]
+    read = list(dict.fromkeys(key for text in given or [] for key in _read(text)))
     found = tuple(key for key in read if isinstance(key, NoteKey))
     if len(found) < len(read):
         raise InputError("--witness takes verifier keys, name+id+base64, and no others: a cosignature names its key")

@@ -128,7 +128,9 @@ class SignedNote:
         return self.text + b"\n" + "".join(lines).encode("utf-8")
 
     def with_signature(self, signature: NoteSignature) -> SignedNote:
-        """Return the note with one more line at its end."""
+        """Return the note with one more line at its end; where no reader would take it, InputError."""
+        if len(self.signatures) >= MAX_SIGNATURES:
+            raise InputError(f"a note has at most {MAX_SIGNATURES} signature lines")
         return replace(self, signatures=(*self.signatures, signature))
 
 
