@@ -312,3 +312,19 @@ def test_content_is_text_and_never_markup(visitor: Visitor) -> None:
     expect(visitor.page.locator(".shares .who b").first).to_have_text(nasty)
     assert visitor.page.evaluate("() => window.caught") is None
     assert visitor.page.locator("main img, main script").count() == 0
+
+
+@pytest.mark.parametrize("name", ["north/7", "..", "uuid:x"])
+def test_a_memory_whose_name_does_not_fit_into_a_path_is_shown(visitor: Visitor, name: str) -> None:
+    page, store = visitor.page, visitor.service.store
+    store.create(name, [[-1.0, 0.0], [1.0, 0.0], [0.0, 0.9]], [1.0, 2.0, 9.0], sigma=5.0, cap=1.0, ids=["a", "b", "c"])
+    try:
+        page.reload()
+        page.get_by_role("link", name=name, exact=True).click()
+        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+        page.locator("table.entries button").first.click()
+        expect(page.locator(".entry-name")).to_be_visible()
+        page.get_by_role("link", name="Receipts").click()
+        expect(page.get_by_text("created").first).to_be_visible()
+    finally:
+        store.drop(name)

@@ -41,7 +41,7 @@ class Certificates {
   }
 
   async load() {
-    this.rows = await all(memoryPath(this.memory.name, "/warranties"), this.signal);
+    this.rows = await all(memoryPath(this.memory, "/warranties"), this.signal);
     // What ends next comes first; what has ended, last.
     this.rows.sort((one, other) =>
       one.status === other.status ? one.fraction - other.fraction : one.status === "valid" ? -1 : 1,
@@ -100,7 +100,7 @@ class Certificates {
       await new Promise((resolve) => setTimeout(resolve, EVERY));
       if (this.signal.aborted || document.hidden) continue;
       try {
-        const memory = await get(memoryPath(this.memory.name), this.signal);
+        const memory = await get(memoryPath(this.memory), this.signal);
         if (memory.digest === this.memory.digest) continue;
         this.memory = memory;
         this.refresh(memory);

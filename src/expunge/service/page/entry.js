@@ -5,15 +5,15 @@ import { send } from "./errand.js";
 import { GROUPS, mark } from "./marks.js";
 import { problem, show } from "./notice.js";
 import { percent, plural, quantity } from "./numbers.js";
-import { get, memoryPath, session } from "./session.js";
+import { addressOf, get, memoryPath, session } from "./session.js";
 
 export function entryPanel(memory, point, signal) {
   const payload = h("div", { class: "payload" });
   const certificate = h("div", {});
-  const base = `#/m/${encodeURIComponent(memory.name)}`;
+  const base = `#/m/${addressOf(memory)}`;
   const live = point.group !== "archived";
   show(payload, "what it holds", async () =>
-    content(await get(memoryPath(memory.name, `/entries/${encodeURIComponent(point.id)}`), signal)),
+    content(await get(memoryPath(memory, `/entries/${encodeURIComponent(point.id)}`), signal)),
   );
   return h(
     "div",
@@ -94,7 +94,7 @@ export function vector(numbers) {
 
 async function certify(place, memory, point, signal) {
   try {
-    const found = await get(memoryPath(memory.name, `/certificates/${encodeURIComponent(point.id)}`), signal);
+    const found = await get(memoryPath(memory, `/certificates/${encodeURIComponent(point.id)}`), signal);
     replace(place, found.kind === "reserve" ? reserve(found) : decrement(found));
   } catch (error) {
     if (error.name !== "AbortError") replace(place, problem(error));

@@ -19,7 +19,7 @@ const WAYS = [
 export async function panel(memory, context) {
   if (!session.may("erase"))
     return empty("This token may not erase.", "Sign in with one that has the scope erase to preview and delete.");
-  const map = await get(memoryPath(memory.name, "/map"), context.signal);
+  const map = await get(memoryPath(memory, "/map"), context.signal);
   return new Eraser(memory, map, context).element;
 }
 
@@ -104,9 +104,9 @@ class Eraser {
         return everywherePreview(memories, () => this.eraseEverywhere(name));
       }
       // The state that is looked at is the one that may be edited.
-      const { digest } = await get(memoryPath(this.memory.name));
+      const { digest } = await get(memoryPath(this.memory));
       const wanted = this.way === "id" ? { ids: [name] } : { subject: name };
-      const seen = await post(memoryPath(this.memory.name, "/delete?dry_run=true"), wanted, {
+      const seen = await post(memoryPath(this.memory, "/delete?dry_run=true"), wanted, {
         "If-Match": `"${digest}"`,
       });
       announce("Preview ready");
@@ -120,7 +120,7 @@ class Eraser {
   erase(wanted, digest) {
     return this.attempt("the deletion", async () => {
       const headers = { "If-Match": `"${digest}"`, "Idempotency-Key": freshKey() };
-      const receipt = await post(memoryPath(this.memory.name, "/delete"), wanted, headers);
+      const receipt = await post(memoryPath(this.memory, "/delete"), wanted, headers);
       announce(`${plural(receipt.applied.length, "entry", "entries")} erased`);
       return [
         this.done(receipt.applied.length),
@@ -170,8 +170,8 @@ class Eraser {
   // Where the erased ones were, as this view still remembers, among what the others are now.
   async after(applied) {
     const [memory, map] = await Promise.all([
-      get(memoryPath(this.memory.name), this.signal),
-      get(memoryPath(this.memory.name, "/map"), this.signal),
+      get(memoryPath(this.memory), this.signal),
+      get(memoryPath(this.memory, "/map"), this.signal),
     ]);
     this.refresh(memory);
     const groups = new Map(placed(map).map((point) => [point.id, point.group]));

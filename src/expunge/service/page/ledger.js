@@ -26,7 +26,7 @@ export async function view(_, signal) {
   return { title: "Ledger", content };
 }
 
-export const panel = (memory, { signal }) => lines(memoryPath(memory.name, "/receipts"), signal, false);
+export const panel = (memory, { signal }) => lines(memoryPath(memory, "/receipts"), signal, false);
 
 async function lines(path, signal, named) {
   const body = h("tbody");

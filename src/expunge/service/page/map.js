@@ -6,12 +6,12 @@ import { entryPanel } from "./entry.js";
 import { GROUPS, mark, tag } from "./marks.js";
 import { empty } from "./notice.js";
 import { count, moment, percent, plural } from "./numbers.js";
-import { get, memoryPath } from "./session.js";
+import { addressOf, get, memoryPath } from "./session.js";
 
 const ROWS = 15;
 
 export async function panel(memory, { signal }) {
-  const map = await get(memoryPath(memory.name, "/map"), signal);
+  const map = await get(memoryPath(memory, "/map"), signal);
   const points = placed(map);
   const details = h(
     "section",
@@ -61,7 +61,7 @@ export async function panel(memory, { signal }) {
       h("p", { class: "muted" }, projection(map)),
     ),
     h("div", { class: "stack map-rest" }, details, list.element),
-    placeless(map, memory.name),
+    placeless(map, memory),
   );
 }
 
@@ -82,7 +82,7 @@ function projection(map) {
 }
 
 // What has no place because its content is gone: said and counted, not drawn somewhere.
-function placeless(map, name) {
+function placeless(map, memory) {
   if (!map.erased_total && !map.forgotten.length) return null;
   const receipts = new Map();
   for (const gone of map.erased) receipts.set(gone.index, [...(receipts.get(gone.index) ?? []), gone]);
@@ -96,7 +96,7 @@ function placeless(map, name) {
           {},
           mark("forgotten"),
           ` ${plural(map.forgotten.length, "entry was", "entries were")} forgotten: a few numbers are kept of each, and no key. `,
-          h("a", { href: `#/m/${encodeURIComponent(name)}/certificates` }, "Their certificates"),
+          h("a", { href: `#/m/${addressOf(memory)}/certificates` }, "Their certificates"),
         )
       : null,
     map.erased_total

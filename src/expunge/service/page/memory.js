@@ -2,7 +2,7 @@
 
 import { announce, h } from "./element.js";
 import { count, plural } from "./numbers.js";
-import { get, memoryPath } from "./session.js";
+import { addressOf, get } from "./session.js";
 
 const VIEWS = [
   ["map", "Map", () => import("./map.js")],
@@ -12,9 +12,9 @@ const VIEWS = [
   ["ledger", "Receipts", () => import("./ledger.js")],
 ];
 
-export async function view([name, which], signal) {
+export async function view([address, which], signal) {
   const [, label, load] = VIEWS.find(([key]) => key === which);
-  const [memory, module] = await Promise.all([get(memoryPath(name), signal), load()]);
+  const [memory, module] = await Promise.all([get(`/v1/memories/${encodeURIComponent(address)}`, signal), load()]);
   const numbers = h("p", { class: "muted numbers" }, figures(memory));
   // A view that edits or watches the memory brings the numbers above it up to date.
   const refresh = (newer) => {
@@ -27,17 +27,17 @@ export async function view([name, which], signal) {
     "div",
     { class: "stack" },
     h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Memories"), " / "),
-    h("div", { class: "title-row" }, h("h1", {}, name), numbers),
+    h("div", { class: "title-row" }, h("h1", {}, memory.name), numbers),
     h(
       "nav",
       { class: "subnav", "aria-label": "This memory" },
       VIEWS.map(([key, text]) =>
-        h("a", { href: `#/m/${encodeURIComponent(name)}/${key}`, "aria-current": key === which ? "page" : null }, text),
+        h("a", { href: `#/m/${addressOf(memory)}/${key}`, "aria-current": key === which ? "page" : null }, text),
       ),
     ),
     body,
   );
-  return { title: `${name}: ${label}`, content };
+  return { title: `${memory.name}: ${label}`, content };
 }
 
 function figures(memory) {

@@ -5,7 +5,7 @@ import { headLine } from "./head.js";
 import { GROUPS, mark } from "./marks.js";
 import { empty } from "./notice.js";
 import { count, plural, quantity } from "./numbers.js";
-import { all, session } from "./session.js";
+import { addressOf, all, session } from "./session.js";
 
 export async function view(_, signal) {
   const memories = await all("/v1/memories", signal);
@@ -38,7 +38,7 @@ function card(memory) {
   return h(
     "li",
     { class: "card" },
-    h("h2", {}, h("a", { class: "stretched", href: `#/m/${encodeURIComponent(memory.name)}/map` }, memory.name)),
+    h("h2", {}, h("a", { class: "stretched", href: `#/m/${addressOf(memory)}/map` }, memory.name)),
     h(
       "p",
       { class: "figure" },

@@ -12,7 +12,7 @@ import { get, memoryPath, post } from "./session.js";
 const HITS = 12;
 
 export async function panel(memory, { signal }) {
-  const map = await get(memoryPath(memory.name, "/map"), signal);
+  const map = await get(memoryPath(memory, "/map"), signal);
   const points = placed(map);
   const chart = new Chart({
     points,
@@ -37,7 +37,7 @@ export async function panel(memory, { signal }) {
   function ask(question) {
     wrong.textContent = "";
     return show(answer, "the answer", async () => {
-      const found = await post(memoryPath(memory.name, "/explain"), { ...question, k: HITS });
+      const found = await post(memoryPath(memory, "/explain"), { ...question, k: HITS });
       chart.query = { x: found.x, y: found.y };
       chart.hits = new Map(found.hits.map((hit) => [hit.id, hit.share]));
       chart.draw();

@@ -70,7 +70,11 @@ export const post = (path, body, headers = {}) =>
     headers: { "Content-Type": "application/json", ...headers },
   });
 
-export const memoryPath = (name, rest = "") => `/v1/memories/${encodeURIComponent(name)}${rest}`;
+// What a memory goes by in an address: its UUID, where its name has a slash or would be taken for something else.
+export const addressOf = ({ name, uuid }) =>
+  encodeURIComponent(/\/|^\.{1,2}$|^uuid:/.test(name) ? `uuid:${uuid}` : name);
+
+export const memoryPath = (memory, rest = "") => `/v1/memories/${addressOf(memory)}${rest}`;
 
 // crypto.randomUUID is withheld from pages that were not loaded securely; this is not.
 export function freshKey() {
