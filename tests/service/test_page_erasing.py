@@ -192,3 +192,21 @@ def test_warranties_shrink_while_one_looks(visitor: Visitor) -> None:
 def test_nothing_pruned_is_said_in_words(visitor: Visitor) -> None:
     visitor.go("#/m/icu/certificates")
     expect(visitor.page.get_by_text("No entry has been pruned.")).to_be_visible()
+
+
+def test_blanks_that_belong_to_a_name_stay(visitor: Visitor) -> None:
+    page, store = visitor.page, visitor.service.store
+    store.create(
+        "blanks", [[-1.0, 0.0], [1.0, 0.0], [0.0, 0.9]], [1.0, 2.0, 9.0], sigma=5.0, cap=1.0, ids=["a", "a ", "c"]
+    )
+    try:
+        for typed, meant in (("a ", "a "), (" c ", "c")):
+            visitor.go("#/m/blanks/map")
+            visitor.go("#/m/blanks/erase")
+            page.get_by_role("combobox").fill(typed)
+            with page.expect_request(re.compile("dry_run=true")) as asked:
+                page.get_by_role("button", name="Preview").click()
+            assert asked.value.post_data_json == {"ids": [meant]}
+            expect(page.get_by_role("region", name="Preview")).to_be_visible()
+    finally:
+        store.drop("blanks")

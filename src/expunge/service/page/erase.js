@@ -75,9 +75,10 @@ class Eraser {
     replace(this.labelled, field(WAYS.find(([key]) => key === way)[2], this.name));
     const known = [...this.points, ...this.map.forgotten];
     const names = way === "id" ? known.map((entry) => entry.id) : known.map((entry) => entry.subject).filter(Boolean);
+    this.known = new Set(names);
     replace(
       this.choices,
-      [...new Set(names)].slice(0, 1000).map((value) => h("option", { value })),
+      [...this.known].slice(0, 1000).map((value) => h("option", { value })),
     );
     replace(this.result);
   }
@@ -96,7 +97,9 @@ class Eraser {
 
   ask(event) {
     event?.preventDefault();
-    const name = this.name.value.trim();
+    // Blanks around a name are a slip, unless there is one that has them.
+    const typed = this.name.value;
+    const name = this.known.has(typed) ? typed : typed.trim();
     return this.attempt("the preview", async () => {
       if (this.way === "everywhere") {
         const { memories } = await post("/v1/erasures?dry_run=true", { subject: name });
