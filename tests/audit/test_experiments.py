@@ -11,7 +11,7 @@ from audit.small import made
 from expunge.audit.archive import Archive
 from expunge.audit.engine import Plan
 from expunge.audit.experiments import EXPERIMENTS, load_experiment
-from expunge.audit.own import own_plan
+from expunge.audit.own import FEWEST, own_plan
 from expunge.audit.projection import TOLERANCES
 from expunge.errors import InputError
 
@@ -130,13 +130,14 @@ def test_a_reference_never_comes_from_the_solver_it_judges(small_archive: Archiv
         assert judged or name in ("projection", "streaming"), name
 
 
+@pytest.mark.parametrize("rows", [FEWEST, 60])
 @pytest.mark.parametrize("name", ["deletion", "sequential", "streaming", "latency", "projection"])
-def test_ones_own_keys_are_audited(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    keys = np.random.default_rng(7).standard_normal((60, 3))
+def test_ones_own_keys_are_audited(name: str, rows: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    keys = np.random.default_rng(7).standard_normal((rows, 3))
     plan = own_plan(keys, source="mine.npy", quick=True)
     archive = made(tmp_path_factory.mktemp(name), name, plan=plan)
     told = archive.manifest(name)["settings"]["keys"]
-    assert (told["rows"], told["dimension"], told["source"]) == (60, 3, "mine.npy")
+    assert (told["rows"], told["dimension"], told["source"]) == (rows, 3, "mine.npy")
     trials = archive.table(name, "trials")
     assert trials["regime"].str.starts_with("own").all()
     assert (trials.filter(trials["arm"].is_in(["ours", "archive"]))["status"] == "returned").all()
@@ -151,11 +152,11 @@ def test_the_width_of_ones_own_keys_is_their_median_distance() -> None:
 @pytest.mark.parametrize(
     ("keys", "options", "words"),
     [
-        (np.zeros((10, 2)), {}, "at least 16 keys"),
-        (np.zeros((20, 2)), {}, "all keys are equal"),
-        (np.eye(20), {"nu": 0.95}, "nu must lie in"),
-        (np.eye(20), {"sigma": -1.0}, "sigma must be a positive width"),
-        (np.full((20, 2), np.nan), {}, "keys must be finite"),
+        (np.zeros((25, 2)), {}, "at least 26 keys"),
+        (np.zeros((30, 2)), {}, "all keys are equal"),
+        (np.eye(30), {"nu": 0.95}, "nu must lie in"),
+        (np.eye(30), {"sigma": -1.0}, "sigma must be a positive width"),
+        (np.full((30, 2), np.nan), {}, "keys must be finite"),
     ],
 )
 def test_unusable_keys_are_named(keys: np.ndarray, options: dict[str, float], words: str) -> None:
@@ -164,7 +165,7 @@ def test_unusable_keys_are_named(keys: np.ndarray, options: dict[str, float], wo
 
 
 def test_audits_of_given_entries_take_no_keys(tmp_path_factory: pytest.TempPathFactory) -> None:
-    plan = own_plan(np.eye(20), source="k")
+    plan = own_plan(np.eye(30), source="k")
     for name in ("expiry", "records"):
         with pytest.raises(InputError, match="takes no keys"):
             made(tmp_path_factory.mktemp(name), name, plan=plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,6 +56,23 @@ def test_rows_without_a_value_are_left_out(small_archive: Archive) -> None:
         == rows.filter((rows["regime"] == "gaussian") & (rows["arm"] == "ours") & rows["tolerance"].is_null()).height
     )
     assert _column(rows, "readout_percent", regime="nowhere").size == 0
+
+
+def test_what_never_came_about_has_no_point(
+    small_archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tolerance at which every projection failed; a memory without a reserve entry."""
+    table = Archive.table
+
+    def fewer(self: Archive, experiment: str, name: str) -> Any:
+        rows = table(self, experiment, name)
+        if (experiment, name) == ("projection", "comparisons"):
+            return rows.filter((rows["arm"] != "classic") | rows["tolerance"].is_null() | (rows["tolerance"] > 1e-9))
+        return rows.filter(rows["victim"] != "reserve") if name == "timings" else rows
+
+    monkeypatch.setattr(Archive, "table", fewer)
+    drawn = draw_figures(Archive(small_archive.path, ("projection", "latency")), tmp_path)
+    assert [figure.name for figure in drawn] == ["projection-readouts", "deletion-latency"]
 
 
 def test_without_matplotlib_the_extra_is_named(

@@ -217,8 +217,9 @@ def _projection(archive: Archive, pyplot: Any) -> Drawn:
     places = np.arange(len(levels)) - 0.6 * (np.arange(len(levels)) == 0)
     for axes, regime in zip(panels[0], regimes, strict=True):
         for arm in ("classic", "ours"):
-            worst = [_column(rows, "readout_percent", regime=regime, arm=arm, tolerance=one).max() for one in levels]
-            shown = np.maximum(worst, FLOOR)
+            found = [_column(rows, "readout_percent", regime=regime, arm=arm, tolerance=one) for one in levels]
+            # Where every projection failed there is no point.
+            shown = np.array([max(values.max(), FLOOR) if values.size else np.nan for values in found])
             axes.plot(places[:1], shown[:1], "o", markersize=3, color=COLOURS[arm])
             axes.plot(places[1:], shown[1:], marker="o", markersize=3, color=COLOURS[arm], label=LABELS[arm])
         printed = {
@@ -260,11 +261,12 @@ def _latency(archive: Archive, pyplot: Any) -> Drawn:
         ("classic", "reserve", ":", "o"), ("ours", "active", "-", "o"), ("ours", "reserve", ":", "o"),
     )  # fmt: skip
     for arm, victim, style, marker in lines:
+        found = [1e3 * _column(rows, "seconds", n=size, arm=arm, victim=victim) for size in sizes]
+        # A memory need not have an entry of each kind.
+        if not any(values.size for values in found):
+            continue
         quartiles = np.array(
-            [
-                np.percentile(1e3 * _column(rows, "seconds", n=size, arm=arm, victim=victim), (25, 50, 75))
-                for size in sizes
-            ]
+            [np.percentile(values, (25, 50, 75)) if values.size else np.full(3, np.nan) for values in found]
         )
         name = LABELS[arm] if arm in ("refit", "libsvm") else f"{LABELS[arm]}, {victim} entry"
         axes.plot(sizes, quartiles[:, 1], style, marker=marker, markersize=3, color=COLOURS[arm], label=name)

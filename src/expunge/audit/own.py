@@ -22,8 +22,8 @@ __all__ = ["FEWEST", "REGIME", "describe_keys", "own_plan", "typical_width"]
 
 REGIME = "own"
 NU = 0.4
-# Below it there is nothing left to delete from.
-FEWEST = 16
+# Two thirds of them begin a trajectory, which needs more than the 16 that it jitters.
+FEWEST = 26
 # Pairs of this many keys are enough for a median.
 SAMPLED = 1000
 
