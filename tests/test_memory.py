@@ -6,13 +6,16 @@ import copy
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import expunge
 from agreement import assert_sound, by_id, fitted, readout, snapshot
 from expunge import AdmissionRefused, DeletionRefused, InputError, Memory, Refused, SolveError
+from expunge.ledger.predicate import parse_predicate
 from expunge.receipt import DOES_NOT_COVER, Receipt
 from expunge.types import Matrix, Vector
 from problems import PROBLEMS
@@ -319,6 +322,26 @@ def test_no_path_left_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert snapshot(memory) == before
     assert memory.admit([9.0, 9.0, 9.0], [0.0, 0.0], id="new").outcome == "admitted"
     assert_sound(memory)
+
+
+def test_a_rescued_rebuild_and_creation_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("deliberate")
+
+    monkeypatch.setattr("expunge.memory.fit", fail)
+    keys = np.random.default_rng(0).standard_normal((30, 2))
+    with expunge.open(f"sqlite:///{tmp_path / 'ward.db'}") as store:
+        memory = store.create("ward", keys, np.ones(30), sigma=2.0, nu=0.3)
+        receipt = memory.rebuild(nu=0.4)
+        assert receipt.outcome == "rebuilt"
+        assert [(attempt.path, attempt.passed) for attempt in receipt.attempts] == [("cold", False), ("daqp", True)]
+        stated = [parse_predicate(leaf.statement) for leaf in store.receipts()]
+        assert [[attempt.path for attempt in each.attempts] for each in stated] == [["cold", "daqp"]] * 2
+        store.verify()
+    monkeypatch.undo()
+    alone = ward()
+    alone.rebuild(nu=0.4)
+    assert alone.outcomes == {"rebuilt": 1}
 
 
 @pytest.mark.parametrize("broken", [1, 2, 3])

@@ -156,6 +156,7 @@ def attest_creation(
     clock: Clock = utc_now,
     reference: Comparison | None = None,
     initial_size: int | None = None,
+    attempts: Iterable[Attempt] = (),
     seconds: float = 0.0,
 ) -> Statement:
     """Return the statement about a new memory: what every later receipt of it goes back to."""
@@ -166,6 +167,7 @@ def attest_creation(
         state_before=None,
         before=Sizes(0, 0),
         applied=_few(bytes(row) for row in view.entries.commitments[view.slots]),
+        attempts=tuple(_attempt(attempt) for attempt in attempts),
         reference=None if reference is None else reference.stated(),
         seconds=seconds,
     )

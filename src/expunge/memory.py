@@ -83,6 +83,8 @@ class Memory:
         self.initial_size = initial_size
         self.nu = nu
         self.outcomes: Counter[str] = Counter()
+        # What the cold fit tried; empty for a memory that was loaded.
+        self._attempts: tuple[Attempt, ...] = ()
 
     @classmethod
     def fit(
@@ -144,7 +146,7 @@ class Memory:
         )
         view.digest  # noqa: B018 — computed now rather than within the first edit
         memory = cls(view, initial_size=size, nu=None)
-        memory._next_id = size
+        memory._next_id, memory._attempts = size, trial.attempts
         if trial.rescued:
             memory.outcomes["rescued"] += 1
         return memory
@@ -511,12 +513,12 @@ class Memory:
                 [*self.subjects, *(entry.subject for entry in archived)],
                 [*(entries.payloads[slot] for slot in slots), *(entry.payload for entry in archived)],
                 b"".join([*(entries.salts[slot] for slot in slots), *(entry.salt for entry in archived)]),
-            )._view
+            )
             ended = [name for name, record in warranties.records.items() if record.expired_at is None]
             lost = [name for name in ended if name not in warranties.archive]
             after = replace(
-                fresh,
-                warranties=warranties.without(warranties.archive).ended(view.edit + 1, fresh.state.sites),
+                fresh._view,
+                warranties=warranties.without(warranties.archive).ended(view.edit + 1, fresh._view.state.sites),
                 edit=view.edit + 1,
             )
             details: dict[str, Any] = {"cap_before": self.cap, "cap": new_cap}
@@ -526,12 +528,14 @@ class Memory:
                 details["reactivated"] = list(warranties.archive)
             covers = "the memory equals a fresh fit at the new cap; nothing is said about the old one"
             draft = Draft(after, self._spare)
+            draft.attempts.extend(fresh._attempts)
             receipt = self._receipt("rebuild", "rebuilt", (), view, after, draft, covers, started, details)
             if self.journal is not None:
                 self.journal(view, after, receipt)
             self._view, self._spare = after, after.state.margin.copy()
             self._unsettled = False
             self.initial_size, self.nu = count, None if nu is None else float(nu)
+            self.outcomes += fresh.outcomes
             return receipt
 
     def warranties(self) -> list[Warranty]:

@@ -64,7 +64,8 @@ class Metrics:
             self._refusals.labels(action).inc()
             return
         self._residuals.observe(receipt.check.worst)
-        if receipt.outcome == "rescued":
+        # A rebuild may be rescued too, and its outcome is another.
+        if not all(attempt.passed for attempt in receipt.attempts):
             self._rescues.inc()
 
     def text(self, jobs: dict[str, int]) -> bytes:

@@ -137,7 +137,13 @@ class Store:
             raise InputError(f"there is a memory {name!r} already; drop it first, or take another name")
         memory = Memory.fit(keys, values, sigma=sigma, nu=nu, cap=cap, ids=ids, subjects=subjects, payloads=payloads)
         view, uuid = memory._view, str(uuids.uuid4())
-        statement = attest_creation(view, memory=uuid, clock=self._identity.clock, initial_size=memory.initial_size)
+        statement = attest_creation(
+            view,
+            memory=uuid,
+            clock=self._identity.clock,
+            initial_size=memory.initial_size,
+            attempts=memory._attempts,
+        )
         envelope = self._identity.sign(statement)
         with self._writing(f"name {name}") as connection:
             reach("locked")
