@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
+
+from expunge.errors import VerificationError
+from expunge.service.answers import summary_content
+from expunge.store import StoredMemory
 
 from .browser import Service, Visitor, fact, map_of, shapes, visiting
 
@@ -73,6 +78,18 @@ def test_the_overview_has_the_numbers_of_every_memory(visitor: Visitor) -> None:
             if memory["partition"][group]:
                 expect(card).to_contain_text(f"{memory['partition'][group]} {group}")
         expect(fact(card, "Can still be deleted")).to_have_text(str(memory["deletable"]))
+
+
+def test_the_overview_names_what_is_damaged(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(memory: StoredMemory) -> dict[str, Any]:
+        if memory.name == "ward":
+            raise VerificationError("altered")
+        return summary_content(memory)
+
+    monkeypatch.setattr("expunge.service.routes.memories.summary_content", damaged)
+    visitor.page.reload()
+    expect(visitor.page.get_by_role("alert")).to_contain_text("ward: what is stored is not what was written.")
+    expect(visitor.page.locator(".memories > li")).not_to_have_count(0)
 
 
 def test_the_map_draws_every_entry_in_the_shape_of_its_group(visitor: Visitor) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import logging
+import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,6 +163,17 @@ def test_a_damaged_store_is_not_the_clients_fault(service: Service, monkeypatch:
 
     monkeypatch.setattr(type(service.store), "names", damaged)
     assert service.ask("GET", "/v1/memories", status=500)["error"] == "Damaged"
+
+
+def test_a_damaged_memory_hides_no_other(service: Service, folder: Path) -> None:
+    with contextlib.closing(sqlite3.connect(folder / "ward.db")) as database, database:
+        other = "(SELECT number FROM expunge_memories WHERE name = 'other')"
+        database.execute(f"UPDATE expunge_states SET state = zeroblob(length(state)) WHERE memory = {other}")  # noqa: S608
+    listed = service.ask("GET", "/v1/memories", status=200)
+    assert [one["name"] for one in listed["items"]] == ["icu", "plane"]
+    assert listed["damaged"] == ["other"]
+    assert "expunge_memories_damaged 1.0" in service.ask("GET", "/metrics").text
+    assert service.ask("GET", "/v1/memories/other", status=500)["error"] == "Damaged"
 
 
 def test_a_busy_store_says_when_to_come_back(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from sqlalchemy import select
 
+from expunge.errors import VerificationError
 from expunge.receipt import Receipt
 from expunge.store import Store, StoredMemory
 from expunge.store.schema import memories, states
@@ -94,15 +95,19 @@ class _Held(Collector):
         with self._store._database.reading() as connection:
             wanted = select(memories.c.name, memories.c.uuid, states.c.edit, states.c.size)
             rows = connection.execute(wanted.join(states, states.c.memory == memories.c.number)).all()
-        valid = expired = 0
+        valid = expired = damaged = 0
         with self._lock:
             self._counted = {row.uuid: self._counted[row.uuid] for row in rows if row.uuid in self._counted}
             for row in rows:
-                if self._counted.get(row.uuid, (-1,))[0] != row.edit and row.name in self._store:
-                    self._counted[row.uuid] = _certificates(self._store[row.name])
+                try:
+                    if self._counted.get(row.uuid, (-1,))[0] != row.edit and row.name in self._store:
+                        self._counted[row.uuid] = _certificates(self._store[row.name])
+                except VerificationError:
+                    damaged += 1
                 _, good, ended = self._counted.get(row.uuid, (-1, 0, 0))
                 valid, expired = valid + good, expired + ended
         yield _gauge("expunge_memories", "Memories in the store.", len(rows))
+        yield _gauge("expunge_memories_damaged", "Memories that do not open as they were written.", damaged)
         yield _gauge("expunge_entries", "Live entries in all memories.", sum(row.size for row in rows))
         yield _gauge("expunge_log_size", "Leaves of the ledger.", self._store.size)
         states_of = GaugeMetricFamily("expunge_certificates", "Warranties of pruned entries.", labels=["status"])

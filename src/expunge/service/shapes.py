@@ -185,6 +185,12 @@ class Summary(Shape):
     initial_size: int
 
 
+class Memories(Page[Summary]):
+    """Memories, and the names of those that do not open as they were written."""
+
+    damaged: list[str]
+
+
 class Leaf(Shape):
     """One line of the ledger."""
 

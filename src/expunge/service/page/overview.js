@@ -1,6 +1,6 @@
 // Every memory of the store at a glance: how large, how its weight is spread, how much can still go.
 
-import { fact, h } from "./element.js";
+import { fact, h, told } from "./element.js";
 import { headLine } from "./head.js";
 import { GROUPS, mark } from "./marks.js";
 import { empty } from "./notice.js";
@@ -8,7 +8,8 @@ import { count, plural, quantity } from "./numbers.js";
 import { addressOf, all, session } from "./session.js";
 
 export async function view(_, signal) {
-  const memories = await all("/v1/memories", signal);
+  const damaged = [];
+  const memories = await all("/v1/memories", signal, (part) => damaged.push(...part.damaged));
   const { about } = session;
   const content = h(
     "div",
@@ -24,11 +25,24 @@ export async function view(_, signal) {
       ),
     ),
     headLine(),
+    damaged.length ? broken(damaged) : null,
     memories.length
       ? h("ul", { class: "memories" }, memories.map(card))
-      : empty("No memory yet.", "Make one with `expunge create`, or start with the demo: `expunge serve --demo`."),
+      : damaged.length
+        ? null
+        : empty("No memory yet.", "Make one with `expunge create`, or start with the demo: `expunge serve --demo`."),
   );
   return { title: "Memories", content };
+}
+
+function broken(names) {
+  return h(
+    "div",
+    { class: "problem", role: "alert" },
+    h("p", { class: "problem-title" }, `${plural(names.length, "memory is", "memories are")} damaged`),
+    h("p", {}, `${names.join(", ")}: what is stored is not what was written.`),
+    h("p", { class: "muted" }, told("`expunge show` says what is wrong; a backup from before can be restored.")),
+  );
 }
 
 function card(memory) {

@@ -51,13 +51,15 @@ export const session = {
 export const get = (path, signal) => request(path, { signal });
 
 // Every item of a paginated list.
-export async function all(path, signal) {
+// `also` is shown each part, for what it says besides its items.
+export async function all(path, signal, also = () => {}) {
   const items = [];
   let cursor = null;
   do {
     const joint = path.includes("?") ? "&" : "?";
     const part = await get(`${path}${joint}limit=1000${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`, signal);
     items.push(...part.items);
+    also(part);
     cursor = part.next;
   } while (cursor);
   return items;

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Header, Request
 from starlette.responses import Response
 
-from expunge.errors import InputError
+from expunge.errors import InputError, VerificationError
 from expunge.service import shapes
 from expunge.service.answers import Answer, summary_content, tagged
 from expunge.service.door import caller, memory_of, needs, router
@@ -22,17 +22,23 @@ __all__ = ["routes"]
 routes = router("memories")
 
 
-@routes.get("/v1/memories", response_model=shapes.Page[shapes.Summary], openapi_extra=needs("read", "audit", "admin"))
+@routes.get("/v1/memories", response_model=shapes.Memories, openapi_extra=needs("read", "audit", "admin"))
 async def list_memories(request: Request, cursor_: Cursor = None, limit: Limit = None) -> Response:
-    """Memories in order of their names; those that the token reaches."""
+    """Memories in order of their names; those that the token reaches. Damaged ones are named and not described."""
     house, token = house_of(request), caller(request)
     most = page_size(house.settings.limits, limit)
     after = position(cursor_, str)
 
     def found() -> dict[str, Any]:
         names = [name for name in house.store.names() if token.covers(name) and (after is None or name > after)]
-        rows = [summary_content(house.store[name]) for name in names[:most] if name in house.store]
-        return {"items": rows, "next": cursor(names[most - 1]) if len(names) > most else None}
+        rows, damaged = [], []
+        for name in names[:most]:
+            try:
+                if name in house.store:
+                    rows.append(summary_content(house.store[name]))
+            except VerificationError:
+                damaged.append(name)
+        return {"items": rows, "damaged": damaged, "next": cursor(names[most - 1]) if len(names) > most else None}
 
     return Answer(await house.desk.read(found))
 
