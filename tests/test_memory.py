@@ -6,16 +6,13 @@ import copy
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields, is_dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import expunge
 from agreement import assert_sound, by_id, fitted, readout, snapshot
 from expunge import AdmissionRefused, DeletionRefused, InputError, Memory, Refused, SolveError
-from expunge.ledger.predicate import parse_predicate
 from expunge.receipt import DOES_NOT_COVER, Receipt
 from expunge.types import Matrix, Vector
 from problems import PROBLEMS
@@ -324,26 +321,6 @@ def test_no_path_left_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_sound(memory)
 
 
-def test_a_rescued_rebuild_and_creation_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("deliberate")
-
-    monkeypatch.setattr("expunge.memory.fit", fail)
-    keys = np.random.default_rng(0).standard_normal((30, 2))
-    with expunge.open(f"sqlite:///{tmp_path / 'ward.db'}") as store:
-        memory = store.create("ward", keys, np.ones(30), sigma=2.0, nu=0.3)
-        receipt = memory.rebuild(nu=0.4)
-        assert receipt.outcome == "rebuilt"
-        assert [(attempt.path, attempt.passed) for attempt in receipt.attempts] == [("cold", False), ("daqp", True)]
-        stated = [parse_predicate(leaf.statement) for leaf in store.receipts()]
-        assert [[attempt.path for attempt in each.attempts] for each in stated] == [["cold", "daqp"]] * 2
-        store.verify()
-    monkeypatch.undo()
-    alone = ward()
-    alone.rebuild(nu=0.4)
-    assert alone.outcomes == {"rebuilt": 1}
-
-
 @pytest.mark.parametrize("broken", [1, 2, 3])
 def test_a_rescue_is_never_silent(
     broken: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -594,37 +571,3 @@ def test_edits_of_a_copy_end_like_those_of_the_original(how: str) -> None:
         assert list(weights) == list(others)
         assert max(abs(weights[name] - others[name]) for name in weights) < 1e-12
         assert_sound(again)
-
-
-@pytest.mark.parametrize("seed", [62, 118, 518])
-def test_a_mass_of_rounding_does_not_decide_the_offset(seed: int) -> None:
-    """1/C is whole and keys are copied, so that margins keep running empty: the offset is still the fresh fit's."""
-    rng = np.random.default_rng(seed)
-    least = int(rng.integers(1, 5))
-    size, dimension = least + int(rng.integers(0, 3)), int(rng.integers(1, 4))
-    sigma = 10.0 ** rng.uniform(-0.5, 2.5)
-
-    def key() -> Vector:
-        if rng.random() < 0.7:
-            return rng.integers(-1, 2, dimension).astype(float)
-        return np.asarray(rng.standard_normal(dimension) * 10.0 ** rng.uniform(-1, 1))
-
-    memory = Memory.fit([key() for _ in range(size)], np.zeros(size), sigma=sigma, cap=1.0 / least)
-    for _ in range(40):
-        if rng.random() < 0.5 or memory.deletable < 1:
-            memory.admit(key() if rng.random() < 0.7 else memory.keys[rng.integers(len(memory))], 0.0)
-        else:
-            count = int(rng.integers(1, min(4, memory.deletable + 1)))
-            memory.delete(rng.choice(memory.ids, count, replace=False).tolist())
-        assert memory.offset == pytest.approx(memory.refit().offset, abs=1e-9)
-
-
-def test_a_mass_that_is_missing_is_put_back_into_a_key_of_many_copies() -> None:
-    memory = Memory.fit([[0.0], [1.0]], np.zeros(2), sigma=5.424821236867988, cap=0.5, ids=["a", "b"])
-    memory.admit([0.0], 0.0, id="copy")
-    memory.delete("b")
-    memory.admit([1.0], 0.0, id="c")
-    assert memory.check().mass <= 1e-15
-    memory.admit([-1.4441678843404364], 0.0, id="d")
-    assert memory.coefficients.tolist() == [0.0, 0.0, 0.5, 0.5]
-    assert memory.offset == pytest.approx(memory.refit().offset, abs=1e-12)

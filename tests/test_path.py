@@ -23,7 +23,7 @@ from agreement import (
     strict_residual,
 )
 from expunge import DeletionRefused, Memory, Receipt
-from expunge.types import Matrix
+from expunge.types import Matrix, Vector
 from problems import PROBLEMS, Problem
 
 ON_THE_PATH = ("admitted", "decrement", "certified_zero")
@@ -326,3 +326,37 @@ def test_the_papers_expiry_example() -> None:
     # The certificate has expired: the two memories are no longer one.
     difference = np.abs(memory.score(memory.keys) - pruned.score(memory.keys))
     assert np.max(difference) == pytest.approx(4.1e-3, abs=5e-5)
+
+
+@pytest.mark.parametrize("seed", [62, 118, 518])
+def test_a_mass_of_rounding_does_not_decide_the_offset(seed: int) -> None:
+    """1/C is whole and keys are copied, so that margins keep running empty: the offset is still the fresh fit's."""
+    rng = np.random.default_rng(seed)
+    least = int(rng.integers(1, 5))
+    size, dimension = least + int(rng.integers(0, 3)), int(rng.integers(1, 4))
+    sigma = 10.0 ** rng.uniform(-0.5, 2.5)
+
+    def key() -> Vector:
+        if rng.random() < 0.7:
+            return rng.integers(-1, 2, dimension).astype(float)
+        return np.asarray(rng.standard_normal(dimension) * 10.0 ** rng.uniform(-1, 1))
+
+    memory = Memory.fit([key() for _ in range(size)], np.zeros(size), sigma=sigma, cap=1.0 / least)
+    for _ in range(40):
+        if rng.random() < 0.5 or memory.deletable < 1:
+            memory.admit(key() if rng.random() < 0.7 else memory.keys[rng.integers(len(memory))], 0.0)
+        else:
+            count = int(rng.integers(1, min(4, memory.deletable + 1)))
+            memory.delete(rng.choice(memory.ids, count, replace=False).tolist())
+        assert memory.offset == pytest.approx(memory.refit().offset, abs=1e-9)
+
+
+def test_a_mass_that_is_missing_is_put_back_into_a_key_of_many_copies() -> None:
+    memory = Memory.fit([[0.0], [1.0]], np.zeros(2), sigma=5.424821236867988, cap=0.5, ids=["a", "b"])
+    memory.admit([0.0], 0.0, id="copy")
+    memory.delete("b")
+    memory.admit([1.0], 0.0, id="c")
+    assert memory.check().mass <= 1e-15
+    memory.admit([-1.4441678843404364], 0.0, id="d")
+    assert memory.coefficients.tolist() == [0.0, 0.0, 0.5, 0.5]
+    assert memory.offset == pytest.approx(memory.refit().offset, abs=1e-12)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path as File
 
 import numpy as np
 import pytest
 
+import expunge
 import expunge.draft
 from expunge import DeletionRefused, Memory
 from expunge.errors import AdmissionRefused, SolveError
+from expunge.ledger.predicate import parse_predicate
 from expunge.solver import path
 from expunge.solver.state import BOUND, MARGIN, RESERVE, State
 from expunge.transaction import Path, check_candidate, transact
@@ -224,3 +227,23 @@ def test_the_compiled_judge_says_what_the_plain_check_says() -> None:
     assert compiled.box == plain.box
     assert compiled.stationarity == pytest.approx(plain.stationarity, abs=1e-15)
     assert np.count_nonzero(state.status[: state.sites] == MARGIN) == memory.partition.margin.size
+
+
+def test_a_rescued_rebuild_and_creation_say_so(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("deliberate")
+
+    monkeypatch.setattr("expunge.memory.fit", fail)
+    keys = np.random.default_rng(0).standard_normal((30, 2))
+    with expunge.open(f"sqlite:///{tmp_path / 'ward.db'}") as store:
+        memory = store.create("ward", keys, np.ones(30), sigma=2.0, nu=0.3)
+        receipt = memory.rebuild(nu=0.4)
+        assert receipt.outcome == "rebuilt"
+        assert [(attempt.path, attempt.passed) for attempt in receipt.attempts] == [("cold", False), ("daqp", True)]
+        stated = [parse_predicate(leaf.statement) for leaf in store.receipts()]
+        assert [[attempt.path for attempt in each.attempts] for each in stated] == [["cold", "daqp"]] * 2
+        store.verify()
+    monkeypatch.undo()
+    alone = a_memory()
+    alone.rebuild(nu=0.5)
+    assert alone.outcomes == {"rebuilt": 1}
