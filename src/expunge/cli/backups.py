@@ -49,7 +49,7 @@ def backup(session: Session, file: Annotated[Path, typer.Argument(metavar="FILE"
         size, names = store.size, store.names()
     session.show(
         {"file": file, "memories": names, "leaves": size},
-        f"{file}: {counted(len(names), 'memory')}, {size} leaves of the ledger",
+        f"{file}: {counted(len(names), 'memory')}, {counted(size, 'leaf', 'leaves')} of the ledger",
     )
 
 

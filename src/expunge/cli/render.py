@@ -143,7 +143,7 @@ def stated_panel(stated: Predicate, *, title: str, extra: Iterable[Row] = ()) ->
         ("refused for", "" if stated.refusal is None else stated.refusal.reason.replace("_", " ")),
         ("check", f"worst error at most {stated.check.worst:.0e}, allowed 1e-09"),
         ("tried", _tried((one.path, one.passed) for one in stated.attempts)),
-        ("state", f"{(stated.state_before or 'nothing')[:16]}… → {stated.state_after[:16]}…"),
+        ("state", f"{_short(stated.state_before)} → {_short(stated.state_after)}"),
         ("covers", COVERAGE[stated.covers]),
         ("not covered", "; ".join(NOT_COVERED)),
         *extra,
@@ -202,6 +202,10 @@ def counted(count: int, one: str, many: str | None = None) -> str:
     if many is None:
         many = one[:-1] + "ies" if one.endswith("y") else one + "s"
     return f"{count} {one if count == 1 else many}"
+
+
+def _short(digest: str | None) -> str:
+    return "nothing" if digest is None else f"{digest[:16]}…"
 
 
 def snippet(payload: Any, length: int = 200) -> str:

@@ -67,7 +67,7 @@ def show(
 
 
 def _store(session: Session, store: Store) -> None:
-    from expunge.cli.render import fields, listing
+    from expunge.cli.render import counted, fields, listing
 
     rows: list[dict[str, Any]] = []
     damaged: dict[str, str] = {}
@@ -85,7 +85,7 @@ def _store(session: Session, store: Store) -> None:
         fields(
             [
                 ("store", session.place),
-                ("ledger", f"{about['leaves']} leaves of {about['origin']}"),
+                ("ledger", f"{counted(store.size, 'leaf', 'leaves')} of {about['origin']}"),
                 ("verifies under", f"{about['verifier_key']}"),
                 *(("DAMAGED", f"{name}: {what}") for name, what in damaged.items()),
             ]

@@ -265,6 +265,7 @@ def log(
     back. Without FILE the log is read from the store, and without --trust the store's own key is taken, which shows
     that the store agrees with itself, and no more.
     """
+    from expunge.cli.render import counted
     from expunge.ledger.event import EVENT_TYPE
     from expunge.verify import verify_log
 
@@ -283,13 +284,13 @@ def log(
             keys = trusted([store.log_key.to_text()] if own else trust, origin)
     with session.progress("Verifying", len(leaves)) as step:
 
-        def counted() -> Iterator[bytes]:
+        def stepped() -> Iterator[bytes]:
             for leaf in leaves:
                 yield leaf
                 step()
 
         verify_log(
-            counted(),
+            stepped(),
             note,
             keys.keys,
             *keys.log,
@@ -308,7 +309,7 @@ def log(
             "origin": name,
             "trust": "store" if own else "given",
         },
-        f"{len(leaves)} leaves of {name}",
+        f"{counted(len(leaves), 'leaf', 'leaves')} of {name}",
     )
     _verified(session, checked)
     if own:
