@@ -107,6 +107,32 @@ def test_a_comparison_of_one_candidate(words: Path, tmp_path: Path) -> None:
         main(["compare", "--recipe", "spread 9", "--data", str(words), "--out", str(tmp_path), *settings])
 
 
+def test_a_control_is_compared_alone_and_softmax_has_the_windows_recipe(words: Path, tmp_path: Path) -> None:
+    settings = ["--shape", "tiny", "--steps", "2", "--batch", "1", "--evaluate-every", "2", "--seeds", "0:1"]
+    shared = ["compare", "--data", str(words), "--out", str(tmp_path), *settings]
+    main([*shared, "--name", "e", "--recipe", "even, long text, full rate", "--arms", "hybrid"])
+    main([*shared, "--name", "r", "--recipe", "long text, decay 0.3", "--arms", "softmax"])
+    even, plain = (read(tmp_path, name)["run"]["slots"][0]["recipe"] for name in ("e-hybrid", "r-softmax"))
+    assert (even["gate"]["keys"], even["gate"]["weight"], even["rate"]) == ("none", "learned", 3e-3)
+    assert plain["decay"] == 0.3
+    with pytest.raises(InputError, match="no candidate of the window arm is called 'even, long text'"):
+        main([*shared, "--name", "w", "--recipe", "even, long text", "--arms", "hybrid,window"])
+
+
+def test_validation_on_the_first_blocks_alone(words: Path, tmp_path: Path) -> None:
+    settings = ["--shape", "tiny", "--steps", "1", "--batch", "2", "--evaluate-every", "1", "--seeds", "0:1"]
+    shared = ["compare", "--data", str(words), "--arms", "softmax", *settings]
+    # 4,000 bytes validate on their last 400, which are four whole blocks of 80.
+    for name, more in (("all", []), ("four", ["--valid-blocks", "4"]), ("one", ["--valid-blocks", "1"])):
+        main([*shared, *more, "--out", str(tmp_path / name)])
+    whole, four, one = (read(tmp_path / name, "tiny-softmax") for name in ("all", "four", "one"))
+    assert whole["best_bits"] == four["best_bits"]
+    assert one["best_bits"] != four["best_bits"]
+    assert one["corpus"] == whole["corpus"] | {"valid_blocks": 1}
+    with pytest.raises(InputError, match="--valid-blocks is at least 1, not 0"):
+        main([*shared, "--valid-blocks", "0", "--out", str(tmp_path / "none")])
+
+
 def test_the_winner_of_several_tunings_is_the_lowest_of_all(tmp_path: Path) -> None:
     slots = [{"label": label} for label in "abc"]
     for name, bits in (("t-window", [1.9, 1.7, 1.8]), ("u-window", [1.6, 2.0, None]), ("v-window", [None] * 3)):

@@ -60,6 +60,29 @@ def test_one_seed_has_no_interval_and_a_whole_window_is_all(tmp_path: Path, monk
     assert row == "| enwik8, 3.22M, third tuning | 0.020 | 0.100 |"
 
 
+def test_models_beside_the_hybrid_are_judged_against_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def keep(name: str, best: list[float], test: list[float]) -> None:
+        content = {"best_bits": best, "test_bits": test}
+        (tmp_path / f"10m-long{name}.json").write_text(json.dumps(content))
+
+    monkeypatch.setattr(summary, "RESULTS", tmp_path)
+    monkeypatch.setattr(summary, "read", lambda name: record.read(name, tmp_path))
+    keep("-hybrid", [1.0, 1.1, 1.2], [2.0, 2.1, 2.2])
+    keep("-window", [1.1, 1.2, 1.1], [2.3, 2.2, 2.4])
+    keep("-rate-softmax", [1.3, 1.5, 1.4], [2.4, 2.4, 2.4])
+    assert summary.beside() == []
+    keep("-even-hybrid", [0.9, 0.8, 0.9], [1.9, 2.2, 2.1])
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in summary.beside()[2:]]
+    assert rows[0] == ["hybrid", "1.100", "–", "–", "–", "2.100", "–", "–", "–"]
+    assert [(row[1], row[4], row[5], row[8]) for row in rows[1:]] == [
+        ("1.133", "2 of 3", "2.300", "3 of 3"),
+        ("1.400", "3 of 3", "2.400", "3 of 3"),
+        ("0.867", "0 of 3", "2.067", "1 of 3"),
+    ]
+    found = paired([1.3, 1.5, 1.4], [1.0, 1.1, 1.2])
+    assert rows[2][2:4] == [f"[{found.interval[0]:+.3f}, {found.interval[1]:+.3f}]", f"{found.p:.2g}"]
+
+
 def test_a_run_that_stopped_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def keep(name: str, **more: object) -> None:
         run = {"steps": 10, "slots": [{"window": 9, "label": "a", "recipe": {"rate": 1e-3, "warmup": 0}}] * 2}
