@@ -190,12 +190,13 @@ def learning() -> list[str]:
 
 def control() -> list[str]:
     """What the weights do without the solve."""
-    tables = [candidates(f"control-10m{kind}-hybrid", "1/n in the place of the solve") for kind in ("", "-dropout", "-long")]
+    kinds = "", "-dropout", "-long"
+    tables = [candidates(f"control-10m{kind}-hybrid", "1/n in the place of the solve") for kind in kinds]
     return [line for table in tables if table for line in ("", *table)][1:]
 
 
 def beside() -> list[str]:
-    """The hybrid on the long text beside other models with its seeds and batches: each less the hybrid, seed by seed."""
+    """The hybrid on the long text beside models with its seeds and batches: each less the hybrid, seed by seed."""
     arms = (
         ("hybrid", "10m-long-hybrid"),
         ("window, its own tuning", "10m-long-window"),
@@ -205,8 +206,8 @@ def beside() -> list[str]:
     if not all(_exists(name) for _, name in arms):
         return []
     lines = [
-        "| 20 MB, 10M, 6,000 steps, five seeds | validation | less the hybrid, 95% | p | hybrid lower | test | less the "
-        "hybrid, 95% | p | hybrid lower |",
+        "| 20 MB, 10M, 6,000 steps, five seeds | validation | less the hybrid, 95% | p | hybrid lower "
+        "| test | less the hybrid, 95% | p | hybrid lower |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     hybrid = read(arms[0][1])
