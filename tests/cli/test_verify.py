@@ -248,6 +248,43 @@ def test_witnesses(ward: Path) -> None:
     assert refused("verify", "receipt", "hours.csv", *TRUST, "--witness", "log.pem", code=4) == "StoreError"
 
 
+def test_a_receipt_in_the_log_that_a_witness_has_seen(ward: Path) -> None:
+    """From the witness's key to a verified receipt, with what the commands write and nothing else."""
+    made = answer("keygen", "w.pem", "--witness", "w.example/1")
+    assert Path("w.vkey").read_text() == made["witness"] + "\n"
+    call("delete", "other", "h000")
+    call("checkpoint", "export", "--out", "head.txt")
+    words = ("checkpoint", "cosign", "head.txt", "--first", "--name", "w.example/1", *TRUST, "--key", "w.pem")
+    assert answer(*words, "--out", "cosigned.txt")["witness"] == made["witness"]
+    call("delete", "other", "h001")
+    asked = (*TRUST, "--witness", "w.vkey")
+    call("log", 3, "--out", "seen.json", "--head", "cosigned.txt")
+    told = answer("verify", "receipt", "seen.json", *asked)
+    assert told["checked"] == ["signature", "form", "inclusion", "cosignatures"]
+    assert told["log"].startswith("leaf 3 of ")
+    # Without that head the proof leads to one that nobody cosigned; a leaf that came later is not under it.
+    call("log", 3, "--out", "unseen.json")
+    assert refused("verify", "receipt", "unseen.json", *asked) == "CosignatureQuorumMissed"
+    assert "leaf 4 came later" in call("log", 4, "--out", "late.json", "--head", "cosigned.txt", code=2).stderr
+    assert not Path("late.json").exists()
+    for line in (("log", 3), ("log", "--out", "log.jsonl"), ("log",)):
+        assert "--head goes with INDEX and --out" in call(*line, "--head", "cosigned.txt", code=2).stderr
+    changed("cosigned.txt", "bad.txt", b"\n4\n", b"\n3\n")
+    assert refused("log", 1, "--out", "bad.json", "--head", "bad.txt") == "NoteSignatureInvalid"
+    assert not Path("bad.json").exists()
+    # A bundle is of the latest edit, here of a memory that was not edited since the head.
+    call("export-evidence", "ward", "--out", "e.zip", "--head", "cosigned.txt")
+    assert "cosignatures" in answer("verify", "evidence", "e.zip", "--no-prior", *asked)["checked"]
+    assert "came later" in call("export-evidence", "other", "--out", "f.zip", "--head", "head.txt", code=2).stderr
+
+
+def test_a_witness_key_is_written_whole_or_not_at_all(ward: Path) -> None:
+    Path("w.vkey").write_text("taken")
+    assert refused("keygen", "w.pem", "--witness", "w.example", code=4) == "SigningKeyExists"
+    assert refused("keygen", "v.pem", "--witness", "w example", code=2) == "InputError"
+    assert not any(Path(name).exists() for name in ("w.pem", "w.pub", "v.pem", "v.pub", "v.vkey"))
+
+
 def test_a_witness_is_trusted_for_its_cosignatures_alone(ward: Path) -> None:
     """The key of a witness, which signs nothing else, would verify a receipt that it signed."""
     call("keygen", "w.pem")

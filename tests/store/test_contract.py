@@ -12,17 +12,14 @@ import numpy as np
 import pytest
 from sqlalchemy import func, select
 
-from expunge import AdmissionRefused, DeletionRefused, InputError, Memory, Refused, SolveError, StoreError
-from expunge.ledger.checkpoint import parse_checkpoint
+from expunge import AdmissionRefused, DeletionRefused, InputError, Memory, SolveError, StoreError
 from expunge.ledger.envelope import open_statement
-from expunge.ledger.log_proof import verify_extension_proof, verify_inclusion_proof
+from expunge.ledger.log_proof import verify_inclusion_proof
 from expunge.ledger.predicate import Refusal, parse_predicate
 from expunge.receipt import Grounds
 from expunge.store import (
     Conflict,
-    Leaf,
     Preview,
-    SignedReceipt,
     Store,
     StoredMemory,
     parse_event,
@@ -33,7 +30,7 @@ from expunge.verify.log import verify_log
 from expunge.warranty import Mode
 
 from .conftest import Place
-from .ward import NU, SIGMA, appearance, arrival, entries, fill, fitted
+from .ward import NU, SIGMA, appearance, arrival, entries, fill, fitted, leaf_of, reloaded
 
 
 def counts(store: Store) -> dict[str, int]:
@@ -43,17 +40,6 @@ def counts(store: Store) -> dict[str, int]:
             table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
             for table in tables.metadata.sorted_tables
         }
-
-
-def leaf_of(store: Store, problem: Refused) -> Leaf:
-    """The ledger's record of a refusal."""
-    assert isinstance(problem.receipt, SignedReceipt)
-    return store.leaf(problem.receipt.index)
-
-
-def reloaded(place: Place, name: str = "icu") -> StoredMemory:
-    """The memory as a new process would find it."""
-    return place.open()[name]
 
 
 EDITS: dict[str, Callable[[Any], Any]] = {
@@ -284,42 +270,6 @@ def test_expired_certificates_have_a_notice_of_their_own(place: Place) -> None:
     store.verify()
 
 
-def test_heads_hold_the_ledger(store: Store) -> None:
-    memory = fill(store)
-    early = store.checkpoint()
-    assert store.checkpoint() == early
-    for number in range(37):
-        memory.admit(**arrival(number))
-    late = store.checkpoint()
-    old = parse_checkpoint(early.text)
-    assert parse_checkpoint(late.text).size == store.size == 38
-    verify_extension_proof(store.consistency(old.size), old, [store.log_key])
-    for size in range(store.size + 1):
-        assert store.consistency(size).old_size == size
-    for index in range(store.size):
-        verify_inclusion_proof(store.inclusion(index), store.leaf(index).envelope, [store.log_key], store.origin)
-    assert store.verify().checkpoints == 2
-    for bad in (-1, 39, 1.0, True, "1"):
-        with pytest.raises(InputError):
-            store.consistency(bad)  # type: ignore[arg-type]
-        with pytest.raises(InputError):
-            store.inclusion(bad)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="no leaf 99"):
-        store.leaf(99)
-
-
-def test_a_place_in_the_ledger_that_cannot_be_is_bad_input(store: Store) -> None:
-    fill(store)
-    for index in (1, -1, 1 << 70, "0", None, True, 0.5):
-        with pytest.raises(InputError, match="no leaf"):
-            store.leaf(index)  # type: ignore[arg-type]
-    for wrong in ({"start": -1}, {"start": "0"}, {"limit": -1}, {"limit": 1.5}, {"limit": True}):
-        with pytest.raises(InputError):
-            store.receipts(**wrong)
-    assert store.receipts(start=1 << 70) == []
-    assert len(store.receipts(limit=1 << 70)) == 1
-
-
 def test_a_refused_edit_changes_nothing_but_the_ledger(place: Place) -> None:
     store = place.open()
     memory = store.create("icu", **entries(), sigma=SIGMA, nu=0.9)
@@ -482,170 +432,6 @@ def test_a_dry_run_tells_and_writes_nothing(place: Place) -> None:
     assert (receipt.outcome, receipt.applied, len(memory)) == (told.outcome, told.applied, told.size)
     assert memory.deletable == told.deletable
     store.verify()
-
-
-def test_an_edit_of_a_state_that_has_moved_on_is_a_conflict(place: Place) -> None:
-    first, second = place.open(), place.open()
-    fill(first)
-    seen = first["icu"].digest
-    second["icu"].delete("e5")
-    with pytest.raises(Conflict, match="somebody edited it"):
-        first["icu"].delete("e6", expected=seen)
-    assert "e6" in first["icu"]
-    receipt = first["icu"].delete("e6", expected=first["icu"].digest)
-    assert receipt.state_after == second["icu"].digest
-    assert isinstance(Conflict("x"), StoreError)
-
-
-def test_a_repeated_request_is_answered_again_and_applied_once(place: Place) -> None:
-    store = place.open()
-    memory = fill(store)
-    first = memory.delete(["e5", "e6"], idempotency_key="one")
-    size = store.size
-    for handle in (memory, reloaded(place)):
-        assert handle.delete(["e6", "e5"], idempotency_key="one") == first
-    assert store.size == size
-    # Another request under the key, whatever differs.
-    for other in (
-        lambda: memory.delete("e7", idempotency_key="one"),
-        lambda: memory.delete(subject="patient-1", idempotency_key="one"),
-        lambda: memory.prune(idempotency_key="one"),
-        lambda: memory.admit(**arrival(1), idempotency_key="one"),
-    ):
-        with pytest.raises(Conflict, match="another request"):
-            other()
-    assert store.size == size
-    # The first answer comes before the caller's expectation, which a retry repeats as it was.
-    assert memory.delete(["e5", "e6"], idempotency_key="one", expected=first.state_before) == first
-    subject = memory.delete(subject="patient-2", idempotency_key="two")
-    assert memory.delete(subject="patient-2", idempotency_key="two") == subject
-    assert memory.prune("forget", idempotency_key="three") == memory.prune("forget", idempotency_key="three")
-    half = np.float32(0.5)
-    assert memory.rebuild(nu=half, idempotency_key="four") == memory.rebuild(nu=half, idempotency_key="four")  # type: ignore[arg-type]
-    store.verify()
-
-
-def test_keys_of_two_memories_have_nothing_to_do_with_each_other(store: Store) -> None:
-    one, two = fill(store, "one"), fill(store, "two", seed=1)
-    assert one.delete("e5", idempotency_key="k").memory == one.uuid
-    assert two.delete("e5", idempotency_key="k").memory == two.uuid
-
-
-def test_a_repeated_admission_must_bring_the_same_entry(place: Place) -> None:
-    store = place.open()
-    memory = fill(store)
-    entry = arrival(1, far=3.0)
-    first = memory.admit(**entry, idempotency_key="k")
-    assert memory.admit(**entry, idempotency_key="k") == first
-    for change in ({"key": [0.0] * 4}, {"value": [0.0, 0.0]}, {"payload": "other"}, {"id": "x"}, {"subject": "x"}):
-        with pytest.raises(Conflict):
-            memory.admit(**{**entry, **change}, idempotency_key="k")
-    # An entry without an id gets one; the retry names none either.
-    unnamed = {**entry, "id": None}
-    given = memory.admit(**unnamed, idempotency_key="u")
-    assert memory.admit(**unnamed, idempotency_key="u") == given
-    # Archived, it is still known; erased, it is not admitted again.
-    memory.delete("new-1")
-    assert memory.admit(**entry, idempotency_key="k") == first
-    assert "new-1" not in memory
-    store.verify()
-
-
-def test_a_repeated_refusal_is_refused_again_with_the_same_receipt(place: Place) -> None:
-    store = place.open()
-    memory = store.create("icu", **entries(), sigma=SIGMA, nu=0.9)
-    names = list(memory.ids[:20])
-    with pytest.raises(DeletionRefused) as first:
-        memory.delete(names, idempotency_key="k")
-    size = store.size
-    with pytest.raises(DeletionRefused) as again:
-        reloaded(place).delete(names, idempotency_key="k")
-    assert again.value.receipt == first.value.receipt
-    assert (again.value.reason, again.value.measured, again.value.allowed) == (
-        first.value.reason,
-        first.value.measured,
-        first.value.allowed,
-    )
-    assert store.size == size
-
-
-def test_a_hold_keeps_entries_from_every_kind_of_erasure(place: Place) -> None:
-    store = place.open()
-    memory = fill(store)
-    reserve = memory.ids[int(memory.partition.reserve[0])]
-    by_id = store.hold("icu", reserve, reason="litigation 4711")
-    by_subject = store.hold("icu", subject="patient-3", reason="coroner")
-    assert store.holds() == store.holds("icu") == [by_id, by_subject]
-    before = appearance(memory)
-    for forbidden in (
-        lambda: memory.delete(reserve),
-        lambda: memory.delete([reserve, "e1"]),
-        lambda: memory.delete(subject="patient-3"),
-        lambda: memory.prune("forget"),
-        lambda: store.drop("icu"),
-    ):
-        size = store.size
-        with pytest.raises(DeletionRefused, match="must be kept") as refused:
-            forbidden()
-        stated = parse_predicate(leaf_of(store, refused.value).statement)
-        assert stated.refusal is not None
-        assert stated.refusal.reason == "legal_hold"
-        assert store.size == size + 1
-        assert appearance(memory) == before
-    told = memory.delete(reserve, dry_run=True)
-    assert told.outcome == "refused"
-    assert "litigation 4711" in (told.reason or "")
-    with pytest.raises(DeletionRefused, match="litigation 4711") as first:
-        memory.delete(reserve, idempotency_key="k")
-    with pytest.raises(DeletionRefused, match="litigation 4711") as again:
-        memory.delete(reserve, idempotency_key="k")
-    assert first.value.receipt == again.value.receipt
-    # Archiving erases nothing, an admission neither; and what is archived is still held.
-    memory.prune("archive")
-    late = arrival(3)
-    memory.admit(**late)
-    for name in (reserve, late["id"]):
-        with pytest.raises(DeletionRefused):
-            reloaded(place).delete(name)
-    memory.rebuild(nu=0.5)
-    leaf = store.release(by_id)
-    assert parse_event(leaf.statement).kind == "released"
-    with pytest.raises(InputError):
-        store.release(by_id)
-    memory.delete(reserve)
-    store.release(by_subject.number)
-    memory.delete(subject="patient-3")
-    assert store.holds() == []
-    store.verify()
-
-
-def test_a_hold_is_the_reason_whatever_else_stands_in_the_way(store: Store) -> None:
-    memory = fill(store)
-    store.hold("icu", "e1", reason="court")
-    preview = memory.delete(memory.ids, dry_run=True)
-    assert preview.outcome == "refused"
-    assert "court" in (preview.reason or "")
-    with pytest.raises(DeletionRefused, match="court") as caught:
-        memory.delete(memory.ids)
-    assert caught.value.receipt.refusal is not None
-    assert caught.value.receipt.refusal.reason == "legal_hold"
-    store.verify()
-
-
-def test_a_hold_that_makes_no_sense_is_bad_input(store: Store) -> None:
-    fill(store)
-    for wrong in (
-        lambda: store.hold("icu", reason="r"),
-        lambda: store.hold("icu", "e1", subject="s", reason="r"),
-        lambda: store.hold("icu", "e1", reason=" "),
-        lambda: store.hold("icu", "nobody", reason="r"),
-        lambda: store.hold("nowhere", "e1", reason="r"),
-        lambda: store.release(99),
-    ):
-        with pytest.raises(InputError):
-            wrong()
-    # A subject may be expected.
-    store.hold("icu", subject="not here yet", reason="r")
 
 
 def test_a_subject_is_erased_everywhere_with_one_summary(place: Place) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expunge import Memory
-from expunge.store import Store, StoredMemory
+from expunge import Memory, Refused
+from expunge.store import Leaf, SignedReceipt, Store, StoredMemory
 
-__all__ = ["appearance", "arrival", "entries", "fill", "fitted"]
+if TYPE_CHECKING:
+    from .conftest import Place
+
+__all__ = ["appearance", "arrival", "entries", "fill", "fitted", "leaf_of", "reloaded"]
 
 SIGMA, NU = 2.0, 0.3
 
@@ -76,3 +79,14 @@ def appearance(memory: Memory | StoredMemory) -> dict[str, Any]:
             for row in memory.warranties()
         ],
     }
+
+
+def leaf_of(store: Store, problem: Refused) -> Leaf:
+    """The ledger's record of a refusal."""
+    assert isinstance(problem.receipt, SignedReceipt)
+    return store.leaf(problem.receipt.index)
+
+
+def reloaded(place: Place, name: str = "icu") -> StoredMemory:
+    """The memory as a new process would find it."""
+    return place.open()[name]

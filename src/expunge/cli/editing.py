@@ -21,6 +21,7 @@ from expunge.errors import ExpungeError, InputError, StoreError
 
 if TYPE_CHECKING:
     from expunge.evidence import Prior
+    from expunge.ledger.note import SignedNote
     from expunge.store import Preview, SignedReceipt, Store, StoredMemory
 
 __all__ = [
@@ -105,9 +106,16 @@ def bundle_paths(folder: Path, names: Iterable[str]) -> dict[str, Path]:
 
 
 def save_evidence(
-    path: Path, store: Store, memory: StoredMemory, prior: Prior | None, index: int, *, prove: bool = False
+    path: Path,
+    store: Store,
+    memory: StoredMemory,
+    prior: Prior | None,
+    index: int,
+    *,
+    prove: bool = False,
+    head: SignedNote | None = None,
 ) -> None:
-    """Write the bundle of the edit at a leaf, which must be the memory's latest."""
+    """Write the bundle of the edit at a leaf, which must be the memory's latest; ``head`` is a cosigned one."""
     from expunge.evidence import write_evidence
     from expunge.ledger.predicate import parse_predicate
 
@@ -125,7 +133,7 @@ def save_evidence(
         view,
         leaf.envelope,
         proof=memory.prove() if prove else None,
-        inclusion=store.inclusion(index),
+        inclusion=store.inclusion(index, head),
     )
 
 

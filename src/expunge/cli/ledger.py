@@ -11,16 +11,26 @@ import typer
 from expunge.cli.checkpoints import head_content, head_of
 from expunge.cli.command import command
 from expunge.cli.editing import save_evidence
-from expunge.cli.session import Session, melted, write_file
+from expunge.cli.session import Session, melted, read_file, write_file
 from expunge.errors import InputError
 
 if TYPE_CHECKING:
+    from expunge.ledger.note import SignedNote
     from expunge.store import Leaf, Store
 
 __all__ = ["add"]
 
 PANEL = "Account"
 
+HeadOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--head",
+        metavar="FILE",
+        help="Lead the inclusion proof to this head, which witnesses cosigned, instead of to a new one.",
+        show_default=False,
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.", show_default=False)]
 
 
@@ -35,6 +45,7 @@ def add(app: typer.Typer) -> None:
             "expunge log --memory icu-7 -n 50",
             "expunge log 12",
             "expunge log 12 --out erasure.json",
+            "expunge log 12 --out erasure.json --head cosigned.txt",
             "expunge log --out log.jsonl",
         ],
     )(log)
@@ -70,6 +81,7 @@ def log(
             show_default=False,
         ),
     ] = None,
+    head: HeadOption = None,
 ) -> None:
     """List the log of receipts, show one, or write it out.
 
@@ -77,9 +89,11 @@ def log(
     """
     if memory is not None and (index is not None or out is not None):
         raise InputError("--memory goes with the list; a leaf has its number, and the log is written whole")
+    if head is not None and (index is None or out is None):
+        raise InputError("--head goes with INDEX and --out: it is the head that an inclusion proof leads to")
     with session.store() as store:
         if index is not None:
-            _one(session, store, index, out)
+            _one(session, store, index, out, head)
         elif out is not None:
             _whole(session, store, out)
         else:
@@ -93,6 +107,7 @@ def export_evidence(
     proof: Annotated[
         bool, typer.Option("--proof", help="Prove the partition too (extra: proof).", show_default=False)
     ] = False,
+    head: HeadOption = None,
     force: Force = False,
 ) -> None:
     """Write what a stranger needs to recompute a receipt.
@@ -105,12 +120,13 @@ def export_evidence(
 
     if out.exists() and not force:
         raise InputError(f"{out} exists; choose another name, or --force to replace it")
+    kept = _note(head)
     with session.store() as store:
         memory = store[name]
         edits = [leaf for leaf in store.receipts(name) if leaf.edit is not None and leaf.kind != "expired"]
         index = edits[-1].index
         with session.progress(f"Exporting {name}", None):
-            save_evidence(out, store, memory, None, index, prove=proof)
+            save_evidence(out, store, memory, None, index, prove=proof, head=kept)
         size = len(memory)
     session.show(
         {"file": out, "name": name, "index": index, "outcome": edits[-1].kind, "entries": size},
@@ -125,7 +141,12 @@ def export_evidence(
     )
 
 
-def _one(session: Session, store: Store, index: int, out: Path | None) -> None:
+def _note(head: Path | None) -> SignedNote | None:
+    """The signed head in a file, also one that an extension proof leads to."""
+    return None if head is None else head_of(read_file(head))[1]
+
+
+def _one(session: Session, store: Store, index: int, out: Path | None, head: Path | None) -> None:
     from expunge.cli.render import event_rows, fields, stated_panel
     from expunge.ledger.predicate import PREDICATE_TYPE, parse_predicate
 
@@ -136,8 +157,9 @@ def _one(session: Session, store: Store, index: int, out: Path | None) -> None:
         if proof == out:
             raise InputError(f"{out} is the name of the inclusion proof that goes beside it; use another ending")
         _must_be_new(proof)
+        place = store.inclusion(index, _note(head)).to_bytes()
         write_file(out, leaf.envelope)
-        write_file(proof, store.inclusion(index).to_bytes())
+        write_file(proof, place)
         session.show(
             {"index": index, "receipt": out, "inclusion": proof},
             f"{out}: the signed receipt\n{proof}: its place in the log",

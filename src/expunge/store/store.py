@@ -25,10 +25,12 @@ from expunge.attest import attest_creation
 from expunge.commitment import new_salts
 from expunge.entries import check_subject
 from expunge.errors import InputError, Refused, StoreError, VerificationError
+from expunge.ledger.checkpoint import parse_checkpoint, verify_checkpoint
 from expunge.ledger.envelope import open_statement
 from expunge.ledger.event import Event, subject_commitment
 from expunge.ledger.log_proof import ExtensionProof, InclusionProof
 from expunge.ledger.merkle import consistency_path, inclusion_path
+from expunge.ledger.merkle_proof import verify_consistency
 from expunge.ledger.note import NoteKey, SignedNote, parse_note
 from expunge.ledger.predicate import Predicate, parse_predicate
 from expunge.ledger.signing import VerifyingKey
@@ -362,14 +364,25 @@ class Store:
                 connection.commit()
         return note
 
-    def inclusion(self, index: int) -> InclusionProof:
-        """Proof that a leaf is in the ledger, with the head that it leads to."""
+    def inclusion(self, index: int, head: SignedNote | None = None) -> InclusionProof:
+        """Proof that a leaf is in the ledger, with the head that it leads to: a new one, or an earlier ``head`` of this
+        ledger with whatever cosignatures it has since been given.
+        """
         with self._reading() as connection:
-            frontier = frontier_of(connection)
+            frontier, read = frontier_of(connection), node_reader(connection)
             if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < frontier.size:
                 raise InputError(f"the ledger has leaves 0 to {frontier.size - 1}, not {index!r}")
-            path = inclusion_path(node_reader(connection), index, frontier.size)
-        return InclusionProof(index, path, self._identity.sign_head(frontier))
+            size = frontier.size
+            if head is not None:
+                verify_checkpoint(head, [self.log_key], self.origin)
+                stated = parse_checkpoint(head.text)
+                size = stated.size
+                grown = consistency_path(read, size, frontier.size) if size <= frontier.size else ()
+                verify_consistency(size, stated.root, frontier.size, frontier.root, grown)
+                if index >= size:
+                    raise InputError(f"that head has {size} leaves, and leaf {index} came later: give a newer one")
+            path = inclusion_path(read, index, size)
+        return InclusionProof(index, path, self._identity.sign_head(frontier) if head is None else head)
 
     def consistency(self, old_size: int) -> ExtensionProof:
         """Proof that the ledger only grew since it had `old_size` leaves, with the head that it leads to."""
