@@ -78,7 +78,9 @@ class Trainer:
         self._second = torch.zeros_like(self.stack.parameters)
         self._history: list[dict[str, Any]] = []
         # What a checkpoint must agree with, and the seconds that were spent before it: all, and in steps.
-        self._settings = json.dumps(run.describe() | {"corpus": corpus.digest()}, sort_keys=True)
+        self._settings = json.dumps(
+            run.describe() | {"corpus": corpus.digest(), "valid_blocks": valid_limit}, sort_keys=True
+        )
         self._spent = (0.0, 0.0)
         self.count = torch.zeros((), dtype=torch.int64, device=device)
         slots = len(run.slots)

@@ -78,6 +78,8 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     text = corpus()
     with pytest.raises(InputError, match="in corpus"):
         Trainer(settings, attention(settings), replace(text, valid=text.train)).resume(tmp_path / "kept.pt")
+    with pytest.raises(InputError, match="in valid_blocks"):
+        Trainer(settings, attention(settings), text, valid_limit=1).resume(tmp_path / "kept.pt")
 
 
 def test_seconds_add_up_over_a_resumed_run(tmp_path: Path) -> None:
