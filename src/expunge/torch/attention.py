@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from expunge.errors import InputError
-from expunge.torch.gate import Path, Solver, SupportVectorGate, fewest_gated
+from expunge.torch.gate import Path, Solver, SupportVectorGate, fewest_gated, real_number, whole_number
 from expunge.torch.readout import gated_readout
 
 __all__ = ["SupportVectorAttention"]
@@ -63,6 +63,8 @@ class SupportVectorAttention(nn.Module):
         op: str = "auto",
     ) -> None:
         super().__init__()
+        d_model, heads = whole_number(d_model, "d_model"), whole_number(heads, "heads")
+        chunk, window = whole_number(chunk, "chunk"), whole_number(window, "window")
         if heads < 1 or d_model % heads:
             raise InputError(f"d_model must be a multiple of heads; {d_model} is not one of {heads}")
         if chunk < 1 or window < 0:
@@ -71,7 +73,7 @@ class SupportVectorAttention(nn.Module):
             raise InputError(f'readout must be "softmax" or "rbf", not {readout!r}')
         if gain not in ("unit", "cap", "count", "learned"):
             raise InputError(f'gain must be "unit", "cap", "count" or "learned", not {gain!r}')
-        if not 0.0 <= floor <= 1.0:
+        if not 0.0 <= real_number(floor, "floor") <= 1.0:
             raise InputError(f"floor must lie in [0, 1], not {floor!r}")
         self.heads, self.chunk, self.readout, self.window = heads, chunk, readout, window
         self.gain, self.floor, self.gate_gradient, self.op = gain, floor, gate_gradient, op
@@ -93,7 +95,7 @@ class SupportVectorAttention(nn.Module):
         self.power = nn.Parameter(torch.arange(heads) / max(1, heads - 1) - 1.0) if gain == "learned" else None
         # Fixed caps let prefixes that no head gates be skipped without asking the device.
         self._warm_up = 1 if learn_cap else fewest_gated(max(cap) if isinstance(cap, Sequence) else cap)
-        self._masks: dict[tuple[int, int | None, torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
+        self._masks: dict[tuple[object, ...], tuple[Tensor, Tensor]] = {}
         # Another source of gates (keys → (B, heads, c, T)), for a layer whose coefficients were edited elsewhere.
         self.edited: Callable[[Tensor], Tensor] | None = None
 
@@ -104,10 +106,14 @@ class SupportVectorAttention(nn.Module):
         scale, bias = 1.0 / math.sqrt(keys.shape[-1]), None
         if self.readout == "rbf":
             inverse = self.gate.sigma(keys).pow(-2)[:, None]
-            queries, scale = (2.0 * inverse[..., None]).to(queries.dtype) * queries, 1.0
-            bias = -keys.to(inverse.dtype).square().sum(-1) * inverse
+            # κ sees differences alone. Taken from the first key, which every query sees, and in the precision of the
+            # width, they keep their digits.
+            origin = keys[:, :, :1].detach().to(inverse.dtype)
+            queries, keys, values = queries - origin, keys - origin, values.to(inverse.dtype)
+            queries, scale = 2.0 * inverse[..., None] * queries, 1.0
+            bias = -keys.square().sum(-1) * inverse
         out = gated_readout(queries, keys, values, gates, bias, scale=scale, chunk=self.chunk, op=self.op)
-        projected: Tensor = self.out(out.transpose(1, 2).flatten(2))
+        projected: Tensor = self.out(out.to(x.dtype).transpose(1, 2).flatten(2))
         return projected
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -140,7 +146,7 @@ class SupportVectorAttention(nn.Module):
         if self.gate.learn_cap:
             factor, applies = self._rule(alpha, length, count)
         else:
-            place = (length, count, alpha.dtype, alpha.device)
+            place = (length, count, self.window, self.gain, alpha.dtype, alpha.device)
             if place not in self._masks:
                 # A tensor of inference mode could not be trained with later.
                 with torch.inference_mode(False):

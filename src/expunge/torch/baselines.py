@@ -81,7 +81,8 @@ class LinearAttention(_Heads):
 
     def forward(self, x: Tensor) -> Tensor:
         """Attend within (B, T, d_model)."""
-        queries, keys, values = self.split(x)
+        # Sums over a long context leave the range of half precision.
+        queries, keys, values = (_widened(part) for part in self.split(x))
         queries, keys = functional.elu(queries) + 1.0, functional.elu(keys) + 1.0
         # The last column of ones carries the normalizer along.
         values = torch.cat([values, torch.ones_like(values[..., :1])], dim=-1)
@@ -91,7 +92,7 @@ class LinearAttention(_Heads):
         before = functional.pad(states.cumsum(2)[:, :, :-1], (0, 0, 0, 0, 1, 0))
         mixed = q @ before + torch.tril(q @ k.transpose(-1, -2)) @ v
         mixed = mixed.flatten(2, 3)[:, :, : x.shape[1]]
-        return self.merge(mixed[..., :-1] / mixed[..., -1:])
+        return self.merge((mixed[..., :-1] / mixed[..., -1:]).to(x.dtype))
 
 
 class DeltaNetAttention(_Heads):
@@ -106,17 +107,17 @@ class DeltaNetAttention(_Heads):
 
     def forward(self, x: Tensor) -> Tensor:
         """Attend within (B, T, d_model)."""
-        queries, keys, values = self.split(x)
+        queries, keys, values = (_widened(part) for part in self.split(x))
         queries, keys = functional.normalize(queries, dim=-1), functional.normalize(keys, dim=-1)
-        beta = torch.sigmoid(self.beta(x)).transpose(1, 2)[..., None]
+        beta = _widened(torch.sigmoid(self.beta(x)).transpose(1, 2)[..., None])
         q, k, v, b = (_chunked(part, self.chunk) for part in (queries, keys, values, beta))
         size = q.shape[-2]
         # (I + tril(βKKᵀ, −1)) U = βV, and the same for K: the writes of a chunk, each corrected for those before it.
         lower = torch.tril(b * (k @ k.transpose(-1, -2)), diagonal=-1)
         system = lower + torch.eye(size, dtype=lower.dtype, device=lower.device)
         solved = torch.linalg.solve_triangular(
-            system.float(), torch.cat([b * v, b * k], dim=-1).float(), upper=False, unitriangular=True
-        ).to(v.dtype)
+            system, torch.cat([b * v, b * k], dim=-1), upper=False, unitriangular=True
+        )
         writes, reads = solved.split([v.shape[-1], k.shape[-1]], dim=-1)
         inner = torch.tril(q @ k.transpose(-1, -2))
         state = torch.zeros(*q.shape[:2], k.shape[-1], v.shape[-1], dtype=v.dtype, device=v.device)
@@ -125,7 +126,12 @@ class DeltaNetAttention(_Heads):
             fresh = writes[:, :, c] - reads[:, :, c] @ state
             out.append(q[:, :, c] @ state + inner[:, :, c] @ fresh)
             state = state + k[:, :, c].transpose(-1, -2) @ fresh
-        return self.merge(torch.stack(out, dim=2).flatten(2, 3)[:, :, : x.shape[1]])
+        return self.merge(torch.stack(out, dim=2).flatten(2, 3)[:, :, : x.shape[1]].to(x.dtype))
+
+
+def _widened(part: Tensor) -> Tensor:
+    """fp32 for half precision; fp32 and fp64 as they are."""
+    return part.float() if part.dtype in (torch.float16, torch.bfloat16) else part
 
 
 def _chunked(part: Tensor, chunk: int) -> Tensor:

@@ -21,13 +21,16 @@ from expunge.errors import InputError, MissingExtra
 from expunge.torch.once import refuse_twice
 from expunge.torch.ops.coefficients import reference
 
-__all__ = ["full_precision", "prefix_coefficients", "prefix_lengths", "reference_pull", "uses_triton"]
+__all__ = ["OPS", "full_precision", "prefix_coefficients", "prefix_lengths", "reference_pull", "uses_triton"]
+
+
+OPS = ("auto", "reference", "triton")
 
 
 def uses_triton(op: str, keys: Tensor) -> bool:
     """Whether a call runs the fused op: on a CUDA device with Triton, unless the caller chose."""
-    if op not in ("auto", "reference", "triton"):
-        raise InputError(f'op must be "auto", "reference" or "triton", not {op!r}')
+    if op not in OPS:
+        raise InputError(f"op must be one of {', '.join(OPS)}, not {op!r}")
     if op == "reference" or (op == "auto" and not keys.is_cuda) or keys.dtype == torch.float64:
         return False
     if find_spec("triton") is None:

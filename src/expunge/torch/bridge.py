@@ -28,8 +28,13 @@ from expunge.memory import Memory
 from expunge.proof import Proof
 from expunge.receipt import Receipt
 from expunge.torch.attention import SupportVectorAttention
+from expunge.torch.gate import unit_keys, whole_number
 
 __all__ = ["FrozenLayer", "freeze"]
+
+
+# How far keys that are computed again may lie from those that were frozen, as a part of the largest.
+CLOSE = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.1}
 
 
 @dataclass
@@ -97,6 +102,7 @@ class FrozenLayer:
                 f"no chunk of this input starts at or after the frozen prefix of {self.count} tokens; give it at least "
                 f"{self.count + 1} tokens"
             )
+        self._recognise(keys)
         alpha = self.coefficients.to(keys.device)
         padded = torch.zeros(1, alpha.shape[0], len(starts), length, dtype=alpha.dtype, device=keys.device)
         padded[..., : self.count] = alpha[:, None, :]
@@ -110,6 +116,20 @@ class FrozenLayer:
             gates[:, :, place, : self.count] = torch.where(alive, edited[0, :, place, : self.count], 0.0)
             gates[:, :, place, self.count :] = 1.0
         return gates
+
+    def _recognise(self, keys: Tensor) -> None:
+        """Refuse another context: what is left of the prefix must have the keys that were frozen."""
+        seen = unit_keys(keys) if self.attention.gate.normalize else keys
+        close = CLOSE.get(keys.dtype, CLOSE[torch.float32])
+        for head, memory in enumerate(self.memories):
+            places = [int(name) for name in memory.ids]
+            frozen = torch.from_numpy(memory.keys.copy())
+            given = seen[:, head, : self.count].detach().double().cpu()
+            if not bool(((given[:, places] - frozen).abs() <= close * frozen.abs().max()).all()):
+                raise InputError(
+                    "these are not the keys that were frozen: give the context that freeze was given, with the layer's "
+                    "weights as they were; only deleted tokens and what follows the prefix may differ"
+                )
 
 
 def _places(tokens: Sequence[int] | int) -> list[int]:
@@ -135,7 +155,9 @@ def freeze(
     if x.ndim != 3 or x.shape[0] != 1:
         raise InputError(f"freeze takes one context (1, T, d_model), not {tuple(x.shape)}")
     starts = attention.boundaries(x.shape[1])
-    if count is None and starts:
+    if count is not None:
+        count = whole_number(count, "count")
+    elif starts:
         count = starts[-1]
     if count not in starts:
         raise InputError(f"count must be a gated boundary of this context, one of {starts}, not {count}")
@@ -143,7 +165,7 @@ def freeze(
         raise InputError(f"subjects must name each of the {count} tokens, not {len(subjects)}")
     _, keys, values = attention.project(x)
     gate = attention.gate
-    seen = torch.nn.functional.normalize(keys, dim=-1) if gate.normalize else keys
+    seen = unit_keys(keys) if gate.normalize else keys
     trained = gate.prefixes(keys, starts, even=True)[0, :, starts.index(count), :count]
     like = torch.zeros((), dtype=torch.float64)
     caps, sigmas = gate.cap(like).expand(attention.heads).tolist(), gate.sigma(like).expand(attention.heads).tolist()

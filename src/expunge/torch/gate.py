@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import index
 from typing import Literal
 
 import torch
@@ -16,11 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from expunge.errors import InputError
-from expunge.torch.batched import full_precision, prefix_coefficients, prefix_lengths
+from expunge.torch.batched import OPS, full_precision, prefix_coefficients, prefix_lengths
 from expunge.torch.maintained import maintained_coefficients
 from expunge.torch.ops.coefficients.reference import gram_matrix, natural_residual, solve_paper
 
-__all__ = ["SupportVectorGate", "fewest_gated"]
+__all__ = ["SupportVectorGate", "fewest_gated", "real_number", "unit_keys", "whole_number"]
 
 Path = Literal["maintained", "batched"]
 Solver = Literal["exact", "paper"]
@@ -39,7 +40,8 @@ class SupportVectorGate(nn.Module):
 
     `cap` and `sigma` are numbers, or one per head when `heads` is given and keys are (..., heads, n, d). With
     `learn_sigma` or `learn_cap` their logarithms are parameters. `normalize` puts keys on the unit sphere first. On the
-    batched path coefficients below `closing`/n are closed: exactly zero, and nothing flows back through them.
+    batched path coefficients below `closing`/n are closed: exactly zero, and nothing flows back through them; keys that
+    are not finite give coefficients that are not numbers there, and are refused on the maintained path.
     `solver="paper"` runs the paper's batched procedure instead of ours, to compare with.
     """
 
@@ -63,12 +65,16 @@ class SupportVectorGate(nn.Module):
             raise InputError(f'path must be "maintained" or "batched", not {path!r}')
         if solver not in ("exact", "paper") or (solver == "paper" and path == "maintained"):
             raise InputError(f'solver must be "exact", or "paper" on the batched path, not {solver!r}')
-        if not ridge > 0.0 or not math.isfinite(ridge):
+        if op not in OPS:
+            raise InputError(f"op must be one of {', '.join(OPS)}, not {op!r}")
+        if heads is not None:
+            heads = whole_number(heads, "heads")
+        if not 0.0 < real_number(ridge, "ridge") < math.inf:
             raise InputError(f"ridge must be a positive number, not {ridge!r}: it keeps the fp32 solve well posed")
         caps, widths = _per_head(cap, heads, "cap"), _per_head(sigma, heads, "sigma")
         if max(caps) > 1.0:
             raise InputError(f"cap must lie in (0, 1], not {cap!r}: it limits one key's share of a unit mass")
-        if not 0.0 <= closing < 1.0:
+        if not 0.0 <= real_number(closing, "closing") < 1.0:
             raise InputError(f"closing must lie in [0, 1), not {closing!r}: the mean coefficient is 1/n")
         self.path, self.solver, self.op, self.ridge, self.normalize = path, solver, op, float(ridge), normalize
         self.closing = float(closing)
@@ -117,8 +123,9 @@ class SupportVectorGate(nn.Module):
         self._feasible(count)
         shaped = self._shaped(keys)
         alpha, offset = self._solve(shaped, [count])
-        alpha = alpha.reshape(*lead, count)
-        return (alpha, self._with_full(shaped, [count], offset).reshape(lead)) if return_offset else alpha
+        if not return_offset:
+            return alpha.reshape(*lead, count)
+        return alpha.reshape(*lead, count), self._with_empty(shaped, [count], alpha, offset).reshape(lead)
 
     def prefixes(self, keys: Tensor, counts: Sequence[int], *, even: bool = False) -> Tensor:
         """Coefficients of every prefix: keys (..., T, d) → (..., len(counts), T), zero beyond each prefix.
@@ -143,7 +150,7 @@ class SupportVectorGate(nn.Module):
         self._feasible(min(lengths))
         shaped = self._shaped(keys)
         alpha, offset = self._solve(shaped, lengths, closing=0.0)
-        offset = self._with_full(shaped, lengths, offset)
+        offset = self._with_empty(shaped, lengths, alpha, offset)
         alpha, offset = (part.flatten(0, 1).double() for part in (alpha, offset))
         flat = shaped.flatten(0, 1).double()
         # The numbers that the solve had, in its precision.
@@ -165,6 +172,7 @@ class SupportVectorGate(nn.Module):
         """Normalized readout Σακv / Σακ at queries (..., m, d) with values (..., n, dv) → (..., m, dv)."""
         if values.ndim < 2 or values.shape[-2] != keys.shape[-2]:
             raise InputError(f"values must be (..., {keys.shape[-2]}, dv), one for each key, not {tuple(values.shape)}")
+        _fitting(values.shape[:-2], keys.shape[:-2], "values")
         alpha = self(keys)
         exponents = self._exponents(queries, keys, alpha.dtype)
         # The paper's solver may leave the box, and then a coefficient is negative.
@@ -191,19 +199,22 @@ class SupportVectorGate(nn.Module):
         shape = (*keys.shape[:2], len(counts), keys.shape[2])
         return alpha.reshape(shape), offset.reshape(shape[:3])
 
-    def _with_full(self, keys: Tensor, counts: Sequence[int], offset: Tensor) -> Tensor:
-        """Offsets (B, h, b), those of n·C = 1 included: every key is at its cap, and the least t sets the offset."""
+    def _with_empty(self, keys: Tensor, counts: Sequence[int], alpha: Tensor, offset: Tensor) -> Tensor:
+        """Offsets (B, h, b), those of empty margins included: all mass is at the cap, and the least t there is ρ."""
         if self.path == "maintained" or self.solver == "paper":
             return offset
-        if not self.learn_cap and not any(abs(n * cap - 1.0) <= FULL for n in counts for cap in self._caps):
+        if not self.learn_cap and not any(abs(round(1.0 / cap) * cap - 1.0) <= FULL for cap in self._caps):
             return offset
         flat, sigma = keys.flatten(0, 1).to(offset.dtype), self.sigma(keys)
         with full_precision(keys):
             gram = gram_matrix(flat, sigma.repeat(flat.shape[0] // sigma.numel()), min(counts))
-        each = [(1.0 - (2.0 * gram[:, :n, :n].sum(-1) + self.ridge) / n).amin(-1) for n in counts]
-        least = torch.stack(each, -1).reshape(offset.shape)
-        full = torch.stack([(n * self.cap(keys) - 1.0).abs() <= FULL for n in counts], -1)
-        return torch.where(full, least, offset)
+            # Where no key is between its bounds the coefficients stay when keys move a little.
+            fixed = alpha.detach()
+            cap = self.cap(keys)[:, None]
+            held = fixed >= (1.0 - 2.0 * FULL) * cap[..., None]
+            t = 1.0 - 2.0 * (fixed.flatten(0, 1) @ gram).reshape(fixed.shape) - self.ridge * fixed
+        least = torch.where(held, t, torch.inf).amin(-1)
+        return torch.where((held.sum(-1) * cap - 1.0).abs() <= FULL, least, offset)
 
     def _maintained(self, keys: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
         flat = keys.flatten(0, 1).double()
@@ -227,6 +238,8 @@ class SupportVectorGate(nn.Module):
             raise InputError(f"a cap of {min(self._caps):g} needs at least {self.least} keys, not {count}")
 
     def _check(self, keys: Tensor) -> tuple[torch.Size, int]:
+        if not isinstance(keys, Tensor):
+            raise InputError(f"keys must be a tensor, not {type(keys).__name__}")
         if keys.ndim < 2 or 0 in keys.shape or not keys.is_floating_point():
             raise InputError(f"keys must be floating point of shape (..., n, d), not {keys.dtype} {tuple(keys.shape)}")
         if self.heads is not None and (keys.ndim < 3 or keys.shape[-3] != self.heads):
@@ -236,19 +249,51 @@ class SupportVectorGate(nn.Module):
     def _shaped(self, keys: Tensor) -> Tensor:
         """Keys as (B, h, T, d), normalized if the gate sees them so."""
         if self.normalize:
-            keys = functional.normalize(keys, dim=-1)
+            keys = unit_keys(keys)
         return keys if keys.ndim == 4 else keys.reshape(-1, self.heads or 1, *keys.shape[-2:])
 
     def _exponents(self, points: Tensor, keys: Tensor, kind: torch.dtype) -> Tensor:
         """−‖x − x_i‖²/σ² of points (..., m, d) and keys (..., n, d) → (..., m, n), in the precision of the solve."""
         if points.ndim < 2 or points.shape[-1] != keys.shape[-1]:
             raise InputError(f"points must be (..., m, {keys.shape[-1]}), as wide as keys, not {tuple(points.shape)}")
+        _fitting(points.shape[:-2], keys.shape[:-2], "points")
         if self.normalize:
-            points, keys = functional.normalize(points, dim=-1), functional.normalize(keys, dim=-1)
+            points, keys = unit_keys(points), unit_keys(keys)
         points, keys = points.to(kind), keys.to(kind)
         distances = (points[..., :, None, :] - keys[..., None, :, :]).square().sum(-1)
         sigma = self.sigma(distances)
         return -distances / (sigma[:, None, None] if self.heads is not None else sigma) ** 2
+
+
+def unit_keys(keys: Tensor) -> Tensor:
+    """Keys on the unit sphere, in the precision of the solve: squares of half-precision numbers overflow early."""
+    return functional.normalize(keys.to(_working(keys)), dim=-1)
+
+
+def whole_number(number: object, name: str) -> int:
+    """A whole number, or InputError."""
+    try:
+        return index(number)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise InputError(f"{name} must be a whole number, not {number!r}") from error
+
+
+def real_number(number: object, name: str) -> float:
+    """A number, or InputError."""
+    try:
+        return float(number)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be a number, not {number!r}") from error
+
+
+def _fitting(lead: torch.Size, keys: torch.Size, name: str) -> None:
+    """Refuse tensors whose leading dimensions do not go with those of the keys."""
+    try:
+        torch.broadcast_shapes(lead, keys)  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        raise InputError(
+            f"the leading dimensions of {name}, {tuple(lead)}, do not fit {tuple(keys)} of keys"
+        ) from error
 
 
 def _per_head(number: float | Sequence[float], heads: int | None, name: str) -> list[float]:

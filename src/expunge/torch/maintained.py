@@ -8,7 +8,9 @@ Where the function is not smooth
   one returned belongs to the partition of the fit, that is, to the side on which the fit finds itself.
 - Identical keys: the optimum splits their weight equally, and the gradient returned is that of the whole group moving
   together, shared equally. Moving one of them alone is not a differentiable act.
-- An empty margin: α does not move; ρ is the least t of the bound keys and moves with it.
+- An empty margin: α does not move with the keys; ρ is the least t of the bound keys and moves with it. A falling cap
+  gives weight to the reserve key that most wants it, a rising one takes it from a bound key: the derivative by the cap
+  is the former's.
 """
 
 from __future__ import annotations
@@ -81,15 +83,24 @@ def _pull(memory: Any, alpha_bar: Any, offset_bar: float) -> tuple[Any, Any, Any
     distances = squared_distances(keys, keys)
     gram = kernel_block(keys, keys, sigma)
     weights = gram * (np.outer(u, alpha) + np.outer(alpha, u))
-    keys_bar = 4.0 / sigma**2 * (weights.sum(1)[:, None] * keys - weights @ keys)
+    # The common mean cancels; taking it off first saves digits.
+    centred = keys - keys.mean(0)
+    keys_bar = 4.0 / sigma**2 * (weights.sum(1)[:, None] * centred - weights @ centred)
     sigma_bar = -2.0 / sigma**3 * float((weights * distances).sum())
-    at_cap = np.zeros(len(keys))
-    if groups.margin.size:
-        at_cap[groups.bound] = 1.0
-    cap_bar = float(alpha_bar @ at_cap) - u_offset * at_cap.sum() - 2.0 * float(u @ gram @ at_cap)
+    # How the coefficients move with the cap, those of the margin aside, which u has.
+    moved = np.zeros(len(keys))
+    if groups.margin.size or groups.reserve.size:
+        moved[groups.bound] = 1.0
+    if not groups.margin.size and groups.reserve.size:
+        reserve = groups.reserve
+        neediest = reserve[np.argmin(gram[reserve] @ alpha)]
+        copies = reserve[(keys[reserve] == keys[neediest]).all(1)]
+        moved[copies] = -groups.bound.size / copies.size
+    cap_bar = float(alpha_bar @ moved) - u_offset * moved.sum() - 2.0 * float(u @ gram @ moved)
     return keys_bar, cap_bar, sigma_bar
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def maintained_coefficients(keys: Tensor, cap: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
     """Coefficients (P, n) and offsets (P,), fp64, of keys (P, n, d) with caps and widths (P,)."""
     solve: Callable[..., tuple[Tensor, Tensor]] = _Maintained.apply

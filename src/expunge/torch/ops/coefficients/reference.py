@@ -11,7 +11,8 @@ Hα − 1 + ρ = 0 on the margin, ≥ 0 where α = 0, ≤ 0 where α = C.
 wrong side (a primal–dual active set). That takes a few rounds unless keys crowd together, where exchanges cycle; then
 accelerated projected gradients bring the partition close, and exchanges finish. The gradient's length is set by the
 largest curvature *on the simplex*: crowded keys have K ≈ 11ᵀ, a direction in which Σα = 1 allows no movement, and
-counting it makes steps hundreds of times too short. A problem that exchanges cannot finish keeps the last of those
+counting it makes steps hundreds of times too short. A few products estimate it, and the steps themselves correct the
+estimate where it is too small. A problem that exchanges cannot finish keeps the last of those
 steps. No coefficient ever leaves [0, C], unless n·C < 1, where nothing is feasible and 1/n is returned.
 
 Deviations from the paper
@@ -37,6 +38,9 @@ ROUNDS, BLOCKS, BLOCK_STEPS = 12, {torch.float32: 3, torch.float64: 12}, 48
 
 # Products that estimate the curvature on the simplex, and the margin added to the estimate, which is a lower bound.
 POWERS, SAFETY = 5, 1.2
+
+# Part of the cap below which the way between two accelerated steps says nothing of the curvature.
+SHORT = 0.01
 
 # A round's linear solve is first this loose; it tightens when the number of wrong keys stops falling.
 LOOSE = 0.03
@@ -85,8 +89,11 @@ def gram_matrix(keys: Tensor, sigma: Tensor, shortest: int = CENTRE) -> Tensor:
     scaled = _centred(keys, shortest) / sigma[:, None, None]
     norms = scaled.square().sum(-1)
     exponent = 2.0 * (scaled @ scaled.transpose(1, 2)) - norms[:, :, None] - norms[:, None, :]
+    # Squares of finite keys may overflow, and ∞ − ∞ is no number: such keys are far from all others.
+    finite = keys.isfinite().all(-1)
+    far = exponent.isnan() & finite[:, :, None] & finite[:, None, :]
     eye = torch.eye(keys.shape[1], dtype=torch.bool, device=keys.device)
-    return exponent.clamp(max=0.0).masked_fill(eye, 0.0).exp()
+    return exponent.clamp(max=0.0).masked_fill(far, -torch.inf).masked_fill(eye, 0.0).exp()
 
 
 def live_mask(counts: Sequence[int], size: int, like: Tensor) -> Tensor:
@@ -292,11 +299,22 @@ class _Problem:
 
         `curvature` is the largest of 2K + rI; without it, that on the simplex is estimated.
         """
-        step = 1.0 / (self.curvature() if curvature is None else curvature)
+        given, curvature = curvature is not None, self.curvature() if curvature is None else curvature
         ahead, momentum = alpha, torch.ones_like(alpha[..., :1])
+        gradient, here = None, alpha
         for _ in range(steps):
-            gradient = 2.0 * ahead @ self.gram + self.ridge * ahead
-            new = self.project(ahead - step * gradient)
+            before, gradient = gradient, 2.0 * ahead @ self.gram + self.ridge * ahead
+            if before is not None and not given:
+                # An estimate is a lower bound, and so is the curvature along the way just made: steps that turn out too
+                # long get shorter. A short way measures rounding.
+                way = ahead - here
+                length = way.square().sum(-1, keepdim=True)
+                bend = (way * (gradient - before)).sum(-1, keepdim=True) / length.clamp(min=1e-30)
+                steep = (bend > curvature) & (length > (SHORT * self.bound) ** 2)
+                curvature = torch.where(steep, SAFETY * bend, curvature)
+                momentum = torch.where(steep, 1.0, momentum)
+            here = ahead
+            new = self.project(ahead - gradient / curvature)
             uphill = ((ahead - new) * (new - alpha)).sum(-1, keepdim=True) > 0.0
             momentum = torch.where(uphill, 1.0, momentum)
             following = 0.5 * (1.0 + (1.0 + 4.0 * momentum.square()).sqrt())
