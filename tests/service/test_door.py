@@ -140,7 +140,11 @@ def test_a_token_of_one_memory_sees_its_receipts_only(service: Service) -> None:
     assert {uuid == icu for uuid in about.values()} == {True, False}
     for index, uuid in about.items():
         response = service.ask("GET", f"/v1/receipts/{index}", scopes=("audit",), memory="icu")
-        assert response.status_code == (200 if uuid == icu else 403)
+        assert response.status_code == (200 if uuid == icu else 404)
+        proof = service.ask("GET", f"/v1/log/inclusion/{index}", scopes=("audit",), memory="icu")
+        assert proof.status_code == response.status_code
+    # What is not there looks like what is another's.
+    assert service.ask("GET", "/v1/receipts/999", scopes=("audit",), memory="icu").status_code == 404
     listed = service.ask("GET", "/v1/log", scopes=("audit",), memory="icu", status=200)
     assert {row["memory"] for row in listed["items"]} == {icu}
 

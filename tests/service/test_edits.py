@@ -168,6 +168,21 @@ def test_an_edit_of_another_state_is_refused(service: Service) -> None:
     service.ask("POST", f"{ICU}/delete", {"id": "e1"}, status=200, If_Match=now)
 
 
+def test_a_batch_and_a_drop_depend_on_the_state_too(service: Service) -> None:
+    stale = service.ask("GET", ICU).headers["etag"]
+    batch = {"entries": [new(1), new(2)]}
+    service.ask("POST", f"{ICU}/admit/batch", batch, status=200, If_Match=stale)
+    size = len(service.store["icu"])
+    for header, status in ((stale, 412), ("unquoted", 422)):
+        answer = service.ask("POST", f"{ICU}/admit/batch", {"entries": [new(3)]}, If_Match=header)
+        assert answer.status_code == status
+        assert service.ask("DELETE", ICU, If_Match=header).status_code == status
+    assert len(service.store["icu"]) == size
+    now = f'"{service.store["icu"].digest}"'
+    service.ask("DELETE", ICU, status=200, If_Match=f"{stale}, {now}")
+    assert "icu" not in service.store
+
+
 def test_a_retry_is_answered_although_the_state_has_moved_on(service: Service) -> None:
     """Its own edit has moved it: a client that did not hear the answer asks again with both headers."""
     tag = service.ask("GET", ICU).headers["etag"]

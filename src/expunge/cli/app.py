@@ -21,6 +21,7 @@ from expunge.cli import (
     serving,
     showing,
     trying,
+    upkeep,
     verifying,
 )
 from expunge.cli.command import Front, unwrapped
@@ -71,7 +72,9 @@ def front(
     ] = DEFAULT_STORE,
     key: Annotated[
         Path | None,
-        typer.Option("--key", metavar="PATH", envvar="EXPUNGE_KEY", help="Signing key (PEM) for new receipts."),
+        typer.Option(
+            "--key", metavar="PATH", envvar="EXPUNGE_KEY", help="Signing key (PEM) of the store; else STORE.key."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.", show_default=False)] = False,
     version: Annotated[
@@ -89,6 +92,7 @@ for part in (
     keys,
     entries,
     removals,
+    upkeep,
     questions,
     showing,
     ledger,

@@ -65,7 +65,10 @@ def restore(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            "--checkpoint", metavar="FILE", help="A kept head that the ledger must reach.", show_default=False
+            "--checkpoint",
+            metavar="FILE",
+            help="A kept head that the ledger must reach; else LEDGER.checkpoint, if it is there.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -76,12 +79,16 @@ def restore(
     made after the backup are not known and not applied.
     """
     from expunge.cli.checkpoints import head_of
-    from expunge.cli.render import fields
+    from expunge.cli.render import counted, fields
 
     if session.signing_key is None:
         raise InputError("the restored store continues its ledger: give --key with the signing key of the old one")
     if not session.signing_key.exists():
         raise InputError(f"there is no key file at {session.signing_key}; restoring needs the key of the old store")
+    beside = None if ledger is None else Path(f"{ledger}.checkpoint")
+    if checkpoint is None and beside is not None and beside.is_file():
+        # What expunge log --out writes beside it: a ledger that was cut would bring back what was erased.
+        checkpoint = beside
     kept = None if checkpoint is None else head_of(read_file(checkpoint))[1]
     new = session.file is not None and not session.file.exists()
     done = False
@@ -105,9 +112,18 @@ def restore(
                 ("stay dropped", ", ".join(result.dropped)),
                 ("lost", "; ".join(f"{name}: {reason}" for name, reason in result.lost.items())),
                 ("edits lost", str(result.edits_lost) if result.edits_lost else ""),
+                (
+                    "HOLDS LOST",
+                    f"{counted(result.holds_lost, 'hold')} placed after the backup: place them again before anything "
+                    "is erased"
+                    if result.holds_lost
+                    else "",
+                ),
                 ("ledger", f"{size} leaves"),
             ]
         ),
     )
     if ledger is None:
         session.note("No --ledger: erasures made after the backup are not known here.")
+    elif checkpoint is None:
+        session.note(f"No {beside} and no --checkpoint: a ledger that was cut short would not be noticed.")

@@ -57,6 +57,7 @@ def add(app: typer.Typer) -> None:
             "--name witness.example/w1 --key w1.pem --trust log.vkey",
         ],
     )(cosign)
+    command(checkpoint, "merge", examples=["expunge checkpoint merge w1.txt w2.txt --out cosigned.txt"])(merge)
     command(
         checkpoint,
         "check",
@@ -143,6 +144,8 @@ def cosign(
     else:
         verify_checkpoint(note, log_keys, log)
     key = load_signing_key(session.signing_key, os.environ.get(PASSPHRASE) or None)
+    if any(known.public == key.public for known in log_keys):
+        raise InputError("that is the log's own key: a witness cosigns with a key of its own (--key)")
     signed = cosign_checkpoint(note, name, key, int(time.time())).to_bytes()
     witness = NoteKey(name, key.public, NoteAlgorithm.COSIGNATURE_V1).to_text()
     if out is not None:
@@ -165,6 +168,38 @@ def cosign(
     else:
         session.out.print(f"{out}: head of {head.origin} at {head.size} leaves, cosigned by {name}", markup=False)
     session.note(f"witness key: {witness}")
+
+
+def merge(
+    session: Session,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="One head, as several witnesses cosigned it.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write it here.", show_default=False)
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Put the cosignatures of several witnesses on one head together.
+
+    Each witness cosigns the same head on its own; a verifier that asks for a quorum needs all of them in one file.
+    Nothing is verified here: expunge verify checkpoint does that.
+    """
+    (head, note), *others = [head_of(read_file(file)) for file in files]
+    for file, (_, other) in zip(files[1:], others, strict=True):
+        if other.text != note.text:
+            raise InputError(f"{file} is another head than {files[0]}: cosignatures are on one and the same")
+        for line in other.signatures:
+            if line not in note.signatures:
+                note = note.with_signature(line)
+    data = note.to_bytes()
+    if out is not None:
+        write_file(out, data, force=force)
+    if session.as_json:
+        names = [line.name for line in note.signatures]
+        session.lines([{**head_content(head), "signatures": names, "file": out, "text": data.decode()}])
+    elif out is None:
+        print(data.decode(), end="")
+    else:
+        session.out.print(f"{out}: head of {head.origin}, {len(note.signatures)} signatures", markup=False)
 
 
 def check(

@@ -68,7 +68,7 @@ def add(app: typer.Typer) -> None:
         examples=[
             "expunge erase-subject patient-17 --dry-run",
             "expunge erase-subject patient-17 --yes",
-            "expunge erase-subject patient-17 --yes \\\n--evidence bundles/ --idempotency-key ticket-4711",
+            "expunge erase-subject patient-17 --yes \\\n--evidence bundles/ --idempotency-key $(uuidgen)",
         ],
     )(erase_subject)
     command(
@@ -123,6 +123,7 @@ def delete(
             expected=expected or (memory.digest if evidence else None),
             idempotency_key=idempotency_key,
         )
+        session.note_of_erasure()
         finish(session, receipt, name, store=store, memory=memory, evidence=evidence, prior=prior)
 
 
@@ -225,7 +226,9 @@ def erase_subject(
             save_evidence(paths[name], store, store[name], priors[name], wanted[name])
 
         try:
-            _show_erasure(session, subject, done, {name: path for name, path in paths.items() if name in wanted})
+            session.note_of_erasure()
+            written = {name: path for name, path in paths.items() if name in wanted}
+            _show_erasure(session, subject, done, written, keyed=idempotency_key is not None)
             sys.stdout.flush()
         finally:
             write_bundles((paths.get(name, evidence), partial(save, name)) for name in wanted)
@@ -241,7 +244,9 @@ def _prior(store: Store, name: str, path: Path) -> Prior | None:
         return None
 
 
-def _show_erasure(session: Session, subject: str, done: SubjectErasure, paths: Mapping[str, Path]) -> None:
+def _show_erasure(
+    session: Session, subject: str, done: SubjectErasure, paths: Mapping[str, Path], *, keyed: bool
+) -> None:
     """Print what became of a subject in each memory, the summary's salt, and where evidence goes."""
     from expunge.cli.render import counted, fields, listing, receipt_content
 
@@ -274,6 +279,7 @@ def _show_erasure(session: Session, subject: str, done: SubjectErasure, paths: M
         for part in done.memories
     ]
     entries = sum(len(part.applied) for part in done.memories)
+    kept = "kept nowhere else" if not keyed else "else only under the idempotency key, which must not be guessable"
     session.show(
         content,
         listing(["memory", "outcome", "entries", "leaf", "check"], rows, right=["entries", "leaf"]),
@@ -281,7 +287,7 @@ def _show_erasure(session: Session, subject: str, done: SubjectErasure, paths: M
             [
                 ("erased", f"{counted(entries, 'entry')} of {subject} in {counted(len(done.applied), 'memory')}"),
                 ("summary", f"leaf {done.index} (expunge log {done.index})"),
-                ("salt", f"{done.salt.hex()} (kept nowhere else: it shows whom the summary is about)"),
+                ("salt", f"{done.salt.hex()} ({kept}: it shows whom the summary is about)"),
                 ("left", "" if done.complete else "NOT complete: see the reasons above"),
             ]
         ),

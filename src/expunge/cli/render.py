@@ -156,7 +156,7 @@ def event_rows(event: dict[str, Any]) -> list[Row]:
     facts = dict(event["facts"])
     memories = facts.pop("memories", None)
     rows: list[Row] = [
-        ("event", event["event"].replace("_", " ")),
+        ("event", f"{event['event'].replace('_', ' ')}{'' if erased_whole(event) else ', NOT COMPLETE'}"),
         ("when", event["time"]),
         ("memory", event["memory"] or ""),
     ]
@@ -165,6 +165,11 @@ def event_rows(event: dict[str, Any]) -> list[Row]:
         erased = f"{counted(part['entries'], 'entry')} of memory {part['memory']}"
         rows.append(("erased", f"{erased}: {part['outcome']}, leaf {part['leaf']}"))
     return rows
+
+
+def erased_whole(event: dict[str, Any]) -> bool:
+    """Whether no memory of a subject's erasure refused or failed; true of every other event."""
+    return not any(part["outcome"] in ("refused", "failed") for part in event["facts"].get("memories", ()))
 
 
 def verified_line(what: str) -> Text:

@@ -60,6 +60,11 @@ class Session:
             return None
         return Path(self.url.removeprefix(prefix).partition("?")[0])
 
+    def note_of_erasure(self) -> None:
+        """Say what an erasure leaves to do: a client of a server does not reach its files."""
+        if self.file is None:
+            self.note("Erased secrets stay in dead rows of the server's files until expunge vacuum has run.")
+
     @property
     def place(self) -> str:
         """The store's URL as it may be shown: without any password."""

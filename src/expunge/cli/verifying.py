@@ -38,7 +38,7 @@ def add(app: typer.Typer) -> None:
     """Register the commands."""
     verify = group(
         "verify",
-        summary="Verify a receipt, evidence, log, proof or checkpoint.",
+        summary="Verify a receipt, evidence, log, proof, head or store.",
         examples=[
             "expunge verify receipt erasure.json --trust log.vkey",
             "expunge verify evidence erasure.zip --trust log.vkey",
@@ -89,6 +89,9 @@ def add(app: typer.Typer) -> None:
             "expunge verify checkpoint head.txt --trust log.vkey \\\n--witness w1.vkey --witness w2.vkey --quorum 1",
         ],
     )(checkpoint)
+    command(
+        verify, "store", examples=["expunge verify store", "expunge verify store --store sqlite:///ward.db --json"]
+    )(store)
     app.add_typer(verify, rich_help_panel="Account")
 
 
@@ -428,3 +431,22 @@ def _verified(session: Session, checked: list[str]) -> None:
         from expunge.cli.render import verified_line
 
         session.out.print(verified_line("  ".join(f"{word} ✓" for word in checked)))
+
+
+def store(session: Session) -> None:
+    """Verify the whole store: database, every memory, every secret, the whole log.
+
+    Unlike verify log it reads the content too: an entry that was put back behind the store, a secret that should be
+    gone, or a state that is not what its receipt says is found. Needs the store's key.
+    """
+    from expunge.cli.render import counted
+
+    with session.store() as opened, session.progress("Verifying", None):
+        found = opened.verify()
+    session.show(
+        {"verified": True, **vars(found)},
+        f"{counted(found.memories, 'memory')}, {counted(found.entries, 'entry')}, "
+        f"{counted(found.leaves, 'leaf', 'leaves')} of the log, {counted(found.checkpoints, 'signed head')}",
+    )
+    if not session.as_json:
+        _verified(session, ["database", "memories", "secrets", "log"])

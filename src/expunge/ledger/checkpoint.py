@@ -152,7 +152,10 @@ def verify_cosignatures(note: SignedNote, witnesses: Iterable[NoteKey], quorum: 
             raise CosignatureInvalid(f"the cosignature by {key.name} is not over this head and time")
         cosigned.add(key.public)
     if len(cosigned) < quorum:
-        raise CosignatureQuorumMissed(f"{len(cosigned)} trusted witnesses cosigned; {quorum} are needed")
+        named = ", ".join(sorted({line.name for line in note.signatures})) or "nobody"
+        raise CosignatureQuorumMissed(
+            f"{len(cosigned)} trusted witnesses cosigned; {quorum} are needed (signed by {named})"
+        )
 
 
 def cosignature_times(note: SignedNote, witnesses: Iterable[NoteKey]) -> dict[str, int]:

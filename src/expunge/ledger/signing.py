@@ -193,7 +193,9 @@ def _read(path: Path, *, private: bool) -> bytes:
         # Non-blocking, so that a named pipe at this path is refused below instead of being waited for.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except FileNotFoundError:
-        raise SigningKeyMissing(f"there is no key file at {path}") from None
+        raise SigningKeyMissing(
+            f"there is no key file at {path}; a store opens with its signing key (--key, $EXPUNGE_KEY, signing_key=)"
+        ) from None
     except (OSError, ValueError) as error:
         raise SigningKeyUnreadable(f"cannot read {path}: {_reason(error)}") from None
     try:

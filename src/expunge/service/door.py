@@ -1,7 +1,8 @@
 """Who gets in. Every route says which scopes it takes; one that does not say cannot be made.
 
 A request is let in before its body is read: the token is looked up, its scopes are compared with the route's, and its
-memory with the one in the path. A token of one memory learns nothing of the others, not even whether they exist.
+memory with the one in the path. A token of one memory learns nothing of the others, not even whether they exist, but
+for the size of the log that they share.
 """
 
 from __future__ import annotations

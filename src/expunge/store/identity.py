@@ -105,7 +105,10 @@ def _source(key: KeySource, beside: Path | None) -> SigningKey | Path:
     if key is not None:
         raise InputError(f"signing_key is a SigningKey or the path of one, not a {type(key).__name__}")
     if beside is None:
-        raise InputError("a PostgreSQL store needs signing_key=: a path to a key file, or a SigningKey")
+        raise InputError(
+            "a PostgreSQL store needs its signing key: --key or $EXPUNGE_KEY with a file, which expunge keygen makes, "
+            "or signing_key="
+        )
     return beside
 
 

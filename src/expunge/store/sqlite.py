@@ -65,11 +65,15 @@ class Sqlite(Database):
         engine = create_engine(url, connect_args={"timeout": _NAP}, hide_parameters=True)
         event.listen(engine, "connect", _prepare)
         super().__init__(engine, timeout)
+        # Whether an erasure has left its traces in the write-ahead log, since a reader was in the way.
+        self._uncut = False
 
     def _snapshot(self, connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN")
 
     def _begin(self, connection: Connection, lock: str) -> None:
+        if self._uncut and self._cut(connection):
+            self._uncut = False
         deadline = time.monotonic() + self.timeout
         while True:
             try:
@@ -93,9 +97,15 @@ class Sqlite(Database):
         deadline = time.monotonic() + _SETTLE
         while not self._cut(connection):
             if time.monotonic() > deadline:
-                log.warning("readers keep the write-ahead log of %s from being cut; trying again later", self.path.name)
+                self._uncut = True
+                log.warning(
+                    "a reader keeps the write-ahead log of %s from being cut: what was erased is in the files until "
+                    "the next edit that finds none, a vacuum, or the last close",
+                    self.path.name,
+                )
                 return False
             time.sleep(_NAP * random.random())
+        self._uncut = False
         return True
 
     def recover(self) -> None:
@@ -115,7 +125,11 @@ class Sqlite(Database):
         with translated(), self.engine.connect() as connection:
             connection.exec_driver_sql("VACUUM")
             cut = self.settle(connection)
-        return Vacuumed(True, cut, "blocks that the file system freed, and copies of the file made elsewhere")
+        remains = "blocks that the file system freed, and copies of the file made elsewhere"
+        if not cut:
+            remains = f"what was erased, while a reader keeps the old state: end it, and vacuum again; {remains}"
+        # What was rewritten is in the log until that is cut.
+        return Vacuumed(cut, cut, remains)
 
     def faults(self) -> list[str]:
         """PRAGMA integrity_check and foreign_key_check."""

@@ -24,9 +24,9 @@ from expunge.service.errors import NotFound
 from expunge.service.forms import Admission, Batch, Deletion, Pruning, Rebuilding, check_batch, check_vectors
 from expunge.service.house import house_of
 from expunge.service.problems import problem_of
-from expunge.store import Preview, SignedReceipt, StoredMemory
+from expunge.store import Preview, SignedReceipt, Stale, StoredMemory
 
-__all__ = ["IdempotencyKey", "routes"]
+__all__ = ["IdempotencyKey", "IfMatch", "expected_digest", "routes"]
 
 routes = router("edits")
 
@@ -67,8 +67,12 @@ async def admit(
 
 
 @routes.post("/v1/memories/{name}/admit/batch", response_model=shapes.BatchDone, openapi_extra=needs("write"))
-async def admit_batch(request: Request, name: str, form: Batch, idempotency_key: IdempotencyKey = None) -> Response:
-    """Add entries one after the other; each has a receipt, or a problem, of its own."""
+async def admit_batch(
+    request: Request, name: str, form: Batch, idempotency_key: IdempotencyKey = None, if_match: IfMatch = None
+) -> Response:
+    """Add entries one after the other; each has a receipt, or a problem, of its own. The state that ``If-Match`` asks
+    for is that before the first.
+    """
     limits = house_of(request).settings.limits
     check_batch(limits.batch, "entries", len(form.entries))
     for entry in form.entries:
@@ -79,11 +83,13 @@ async def admit_batch(request: Request, name: str, form: Batch, idempotency_key:
         key = None if idempotency_key is None else _part(idempotency_key, place)
         act = _admission(entry.model_dump() | {"on_expiry": form.on_expiry}, key)
         try:
-            done = await _edited(request, "admission", act, None)
+            done = await _edited(request, "admission", act, None if place else if_match)
             items.append({"receipt": _content(done)})
         except NotFound:
             raise
         except ExpungeError as problem:
+            if if_match is not None and place == 0 and isinstance(problem, Stale | InputError):
+                raise
             items.append({"problem": problem_of(problem)})
             failed += 1
             if form.on_error == "stop":
@@ -154,7 +160,7 @@ async def _edited(request: Request, action: str, act: Act, if_match: str | None)
     def run() -> SignedReceipt | Preview:
         started = time.perf_counter()
         try:
-            done = act(memory, _expected(memory, if_match))
+            done = act(memory, expected_digest(if_match, lambda: memory.digest))
         except Refused as problem:
             house.metrics.edited(action, problem.receipt, time.perf_counter() - started)
             raise
@@ -191,8 +197,8 @@ def _content(done: SignedReceipt | Preview) -> dict[str, Any]:
     return receipt_content(done) if isinstance(done, SignedReceipt) else preview_content(done)
 
 
-def _expected(memory: StoredMemory, header: str | None) -> str | None:
-    """The digest that an If-Match header insists on; of several, the current one."""
+def expected_digest(header: str | None, current: Callable[[], str]) -> str | None:
+    """The digest that an If-Match header insists on; of several, the current one, if it is among them."""
     if header is None or header.strip() == "*":
         return None
     found = [_TAG.fullmatch(part) for part in header.split(",")]
@@ -200,8 +206,10 @@ def _expected(memory: StoredMemory, header: str | None) -> str | None:
         raise InputError('If-Match holds entity tags in quotes, as in "5c00…", or *')
     # A weak tag never matches (RFC 9110, 13.1.1).
     digests = ["weak" if tag.group(1) else tag.group(2) for tag in found if tag is not None]
-    current = memory.digest
-    return current if current in digests else digests[0]
+    if len(digests) == 1:
+        return digests[0]
+    now = current()
+    return now if now in digests else digests[0]
 
 
 def _part(key: str, place: int) -> str:

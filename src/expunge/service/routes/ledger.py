@@ -21,7 +21,7 @@ from expunge.ledger.predicate import PREDICATE_TYPE, parse_predicate
 from expunge.service import shapes
 from expunge.service.answers import Answer
 from expunge.service.door import caller, memory_of, needs, router
-from expunge.service.errors import Forbidden, NotFound
+from expunge.service.errors import NotFound
 from expunge.service.forms import Submission
 from expunge.service.house import House, house_of
 from expunge.service.paging import Cursor, Limit, cursor, page_size, position
@@ -62,10 +62,8 @@ async def show_receipt(request: Request, index: int) -> Response:
 
     def found() -> dict[str, Any]:
         store = house.store
-        leaf, proof = _leaf(store, index), store.inclusion(index)
         names = _names(house)
-        if token.memory is not None and names.get(leaf.memory or "") != token.memory:
-            raise Forbidden("this token is for another memory")
+        leaf, proof = _leaf(store, index, names, token.memory), store.inclusion(index)
         return {
             "index": leaf.index,
             "kind": leaf.kind,
@@ -99,10 +97,10 @@ async def show_checkpoint(request: Request) -> Response:
 @routes.get("/v1/log/inclusion/{index}", response_model=shapes.Inclusion, openapi_extra=needs("read", "audit"))
 async def show_inclusion(request: Request, index: int) -> Response:
     """Proof that a leaf is in the ledger."""
-    house = house_of(request)
+    house, token = house_of(request), caller(request)
 
     def found() -> dict[str, Any]:
-        _leaf(house.store, index)
+        _leaf(house.store, index, _names(house), token.memory)
         proof = house.store.inclusion(index)
         return {**_path(proof), "checkpoint": _head(proof.checkpoint)}
 
@@ -183,10 +181,12 @@ def _line(leaf: Leaf, names: dict[str, str]) -> dict[str, Any]:
     return about | {"time": event.time, "applied": erased, "live": None}
 
 
-def _leaf(store: Store, index: int) -> Leaf:
-    if not 0 <= index < min(store.size, _LARGEST):
+def _leaf(store: Store, index: int, names: dict[str, str], memory: str | None) -> Leaf:
+    """A leaf, which to a token of one memory is not there if it is about another."""
+    leaf = store.leaf(index) if 0 <= index < min(store.size, _LARGEST) else None
+    if leaf is None or (memory is not None and names.get(leaf.memory or "") != memory):
         raise NotFound("the ledger has no such leaf")
-    return store.leaf(index)
+    return leaf
 
 
 def _names(house: House) -> dict[str, str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Header, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from expunge.errors import InputError, VerificationError
@@ -15,6 +15,7 @@ from expunge.service.errors import Forbidden, NotFound, Taken
 from expunge.service.forms import Creation, check_vectors
 from expunge.service.house import house_of
 from expunge.service.paging import Cursor, Limit, cursor, page_size, position
+from expunge.service.routes.edits import IdempotencyKey, IfMatch, expected_digest
 from expunge.store import Leaf, Store, StoredMemory
 
 __all__ = ["routes"]
@@ -69,7 +70,10 @@ async def show_memory(request: Request, name: str) -> Response:
 
 @routes.delete("/v1/memories/{name}", response_model=shapes.Dropped, openapi_extra=needs("admin"))
 async def drop_memory(
-    request: Request, name: str, idempotency_key: Annotated[str | None, Header(min_length=1, max_length=1000)] = None
+    request: Request,
+    name: str,
+    idempotency_key: IdempotencyKey = None,
+    if_match: IfMatch = None,
 ) -> Response:
     """Take a memory away with all its content. Refused while it has a hold."""
     house = house_of(request)
@@ -79,7 +83,8 @@ async def drop_memory(
 
     def dropped() -> Leaf:
         try:
-            return house.store.drop(known, idempotency_key=idempotency_key)
+            expected = expected_digest(if_match, lambda: house.store[known].digest)
+            return house.store.drop(known, expected=expected, idempotency_key=idempotency_key)
         except InputError:
             if known in house.store:
                 raise
