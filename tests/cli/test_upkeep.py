@@ -124,7 +124,7 @@ def test_an_erasure_that_was_refused_does_not_read_like_one(store: Path) -> None
     assert "kept nowhere else" in call("erase-subject", "p-2", "--yes").stdout
     keyed = call("erase-subject", "p-3", "--yes", "--idempotency-key", "k" * 32, env={"COLUMNS": "200"}).stdout
     assert "kept nowhere else" not in keyed
-    assert "under the idempotency key" in keyed
+    assert "sealed, under the idempotency key" in keyed
 
 
 def test_witnesses_that_cosign_one_head_apart_make_a_quorum_together(store: Path) -> None:

@@ -279,7 +279,7 @@ def _show_erasure(
         for part in done.memories
     ]
     entries = sum(len(part.applied) for part in done.memories)
-    kept = "kept nowhere else" if not keyed else "else only under the idempotency key, which must not be guessable"
+    kept = "kept nowhere else" if not keyed else "else only sealed, under the idempotency key and the signing key"
     session.show(
         content,
         listing(["memory", "outcome", "entries", "leaf", "check"], rows, right=["entries", "leaf"]),

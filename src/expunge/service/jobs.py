@@ -28,6 +28,7 @@ from expunge.service.kinds import KINDS, Kind
 from expunge.service.logs import where_it_broke
 from expunge.service.problems import problem_of
 from expunge.store import Conflict, Store
+from expunge.store.requests import strengthened
 from expunge.store.schema import jobs
 from expunge.store.seal import seal_request, unseal_request
 
@@ -252,7 +253,8 @@ class Jobs:
 
     def _derived(self, kind: str, key: str) -> str:
         """Id of the job under an idempotency key: whoever has the one can have the other."""
-        told = f"expunge/job-id/v1\n{self._store.uuid}\n{kind}\n{key}".encode("utf-8", "surrogatepass")
+        strong = strengthened(self._store._identity.pepper, key)
+        told = f"expunge/job-id/v1\n{self._store.uuid}\n{kind}\n{strong}".encode()
         return base64.urlsafe_b64encode(hashlib.sha256(told).digest()).decode().rstrip("=")
 
 

@@ -56,10 +56,10 @@ class SubjectErasure:
         return {part.memory: part.applied for part in self.memories if part.applied}
 
 
-def part_of(request: Request, uuid: str, subject: str) -> Request:
+def part_of(request: Request, pepper: bytes, uuid: str, subject: str) -> Request:
     """The request that an erasure makes to one memory."""
     key = hashlib.sha256(f"expunge/part/v1\n{uuid}\n{request.key}".encode()).hexdigest()
-    return Request(uuid, key, {"verb": "delete", "ids": None, "subject": subject})
+    return Request.under(uuid, pepper, key, {"verb": "delete", "ids": None, "subject": subject})
 
 
 def write_erasure(done: SubjectErasure) -> dict[str, Any]:

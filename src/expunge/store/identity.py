@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import secrets as randomness
 import uuid
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from sqlalchemy import Connection, insert, select
@@ -40,6 +42,11 @@ class Identity:
     def log_key(self) -> NoteKey:
         """The public key under which its checkpoints verify."""
         return NoteKey(self.origin, self.signing_key.public)
+
+    @cached_property
+    def pepper(self) -> bytes:
+        """What makes idempotency keys unguessable to whoever has the database and not the signing key."""
+        return hmac.digest(self.signing_key.private.private_bytes_raw(), b"expunge/pepper/v1", "sha256")
 
     def sign(self, statement: Statement) -> bytes:
         """The signed envelope of a statement."""

@@ -173,7 +173,7 @@ class Store:
         ``expected`` is the digest of the state that the caller has seen; if it is no longer the stored one, Stale is
         raised and the memory stays.
         """
-        request = Request.of(self.uuid, idempotency_key, verb="drop", name=check_name(name))
+        request = Request.of(self.uuid, self._identity.pepper, idempotency_key, verb="drop", name=check_name(name))
         if request is not None:
             with self._reading() as connection:
                 answer = request.answered(connection)
@@ -264,7 +264,7 @@ class Store:
             raise InputError("whose entries? a subject is a non-empty string")
         if dry_run:
             return {name: self[name].delete(subject=owner, dry_run=True) for name in self._memories_of(owner)}
-        request = Request.of(self.uuid, idempotency_key, verb="erase_subject", subject=owner)
+        request = Request.of(self.uuid, self._identity.pepper, idempotency_key, verb="erase_subject", subject=owner)
         if request is not None:
             with self._reading() as connection:
                 answer = request.answered(connection)
@@ -495,7 +495,7 @@ class Store:
             if also is not None:
                 # Memories that a first try under the same key has already been through.
                 for row in connection.execute(select(memories.c.uuid, memories.c.name)):
-                    if part_of(also, row.uuid, subject).answered(connection) is not None:
+                    if part_of(also, self._identity.pepper, row.uuid, subject).answered(connection) is not None:
                         names.add(row.name)
         if not names:
             raise InputError(f"no entry belongs to subject {subject!r}; nothing was deleted")
@@ -505,7 +505,7 @@ class Store:
         if name not in self:
             return None
         stored = self[name]
-        key = None if request is None else part_of(request, stored.uuid, subject).key
+        key = None if request is None else part_of(request, self._identity.pepper, stored.uuid, subject).plain
         try:
             receipt = stored.delete(subject=subject, idempotency_key=key)
             return Erased(name, stored.uuid, receipt.outcome, receipt)

@@ -286,7 +286,13 @@ class StoredMemory:
     ) -> SignedReceipt | Preview:
         """Add one entry. See `Memory.admit`; the other options are those of `delete`."""
         request = Request.of(
-            self.uuid, idempotency_key, verb="admit", id=id, subject=check_subject(subject), on_expiry=on_expiry
+            self.uuid,
+            self._identity.pepper,
+            idempotency_key,
+            verb="admit",
+            id=id,
+            subject=check_subject(subject),
+            on_expiry=on_expiry,
         )
 
         def act(memory: Memory) -> Receipt:
@@ -374,7 +380,9 @@ class StoredMemory:
         if dry_run:
             return self._preview(act, expected, doomed)
         asked = names if names is None else sorted([names] if isinstance(names, str) else map(str, names))
-        request = Request.of(self.uuid, idempotency_key, verb="delete", ids=asked, subject=subject)
+        request = Request.of(
+            self.uuid, self._identity.pepper, idempotency_key, verb="delete", ids=asked, subject=subject
+        )
         return self._edit(act, "deletion", request, expected, doomed=doomed)
 
     @overload
@@ -427,7 +435,7 @@ class StoredMemory:
 
         if dry_run:
             return self._preview(act, expected)
-        request = Request.of(self.uuid, idempotency_key, verb="prune", mode=mode, sketch=most)
+        request = Request.of(self.uuid, self._identity.pepper, idempotency_key, verb="prune", mode=mode, sketch=most)
         return self._edit(act, "pruning", request, expected)
 
     def rebuild(
@@ -443,7 +451,9 @@ class StoredMemory:
         def act(memory: Memory) -> Receipt:
             return memory.rebuild(nu=nu, cap=cap)
 
-        request = Request.of(self.uuid, idempotency_key, verb="rebuild", nu=str(nu), cap=str(cap))
+        request = Request.of(
+            self.uuid, self._identity.pepper, idempotency_key, verb="rebuild", nu=str(nu), cap=str(cap)
+        )
         return self._edit(act, "rebuild", request, expected, new_nu=nu)
 
     def held(self, names: Iterable[str]) -> dict[str, Hold]:
