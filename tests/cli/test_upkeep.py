@@ -98,6 +98,14 @@ def test_a_ledger_that_was_cut_is_not_restored_from(store: Path) -> None:
     assert "would not be noticed" in call(*restore, "sqlite:///late.db").stderr
 
 
+def test_a_ledger_with_a_missing_leaf_is_not_written_out(store: Path) -> None:
+    call("delete", "ward", "h006", "--yes")
+    with sqlite3.connect("expunge.db") as database:
+        database.execute("DELETE FROM expunge_leaves WHERE number = 0")
+    assert refused("log", "--out", "log.jsonl") == "VerificationError"
+    assert not list(store.glob("log.jsonl*"))
+
+
 def test_a_restore_tells_of_holds_that_are_lost(store: Path) -> None:
     call("backup", "monday.db")
     call("hold", "ward", "--subject", "p-3", "--reason", "court order")
@@ -117,10 +125,13 @@ def test_an_erasure_that_was_refused_does_not_read_like_one(store: Path) -> None
     Path("log.vkey").write_text(call("show", "--verifier-key").stdout)
     seen = call("verify", "receipt", "summary.json", "--trust", "log.vkey").stdout
     assert "subject erased, NOT COMPLETE" in seen
+    assert answer("verify", "receipt", "summary.json", "--trust", "log.vkey")["complete"] is False
+    assert "NOT COMPLETE" in call("log").stdout
     call("release", answers("hold")[0]["number"])
     done = answer("erase-subject", "p-1", "--yes")
     call("log", done["index"], "--out", "done.json")
     assert "NOT COMPLETE" not in call("verify", "receipt", "done.json", "--trust", "log.vkey").stdout
+    assert answer("verify", "receipt", "done.json", "--trust", "log.vkey")["complete"] is True
     assert "kept nowhere else" in call("erase-subject", "p-2", "--yes").stdout
     keyed = call("erase-subject", "p-3", "--yes", "--idempotency-key", "k" * 32, env={"COLUMNS": "200"}).stdout
     assert "kept nowhere else" not in keyed

@@ -220,7 +220,7 @@ def _names(store: Store) -> dict[str, str]:
 
 def _summary(leaf: Leaf) -> dict[str, Any]:
     """Time and gist of a leaf."""
-    from expunge.cli.render import counted
+    from expunge.cli.render import counted, erased_whole
     from expunge.ledger.predicate import PREDICATE_TYPE, parse_predicate
     from expunge.store import parse_event
 
@@ -230,6 +230,7 @@ def _summary(leaf: Leaf) -> dict[str, Any]:
         if event.kind == "subject_erased":
             erased = sum(part["entries"] for part in facts["memories"])
             what = f"summary: {counted(erased, 'entry')} in {counted(len(facts['memories']), 'memory')}"
+            what += "" if erased_whole({"facts": facts}) else ", NOT COMPLETE"
         else:
             what = ", ".join(f"{word} {fact}" for word, fact in facts.items())
         return {"kind": leaf.kind, "edit": None, "time": event.time, "what": what}

@@ -50,7 +50,7 @@ def add(app: typer.Typer) -> None:
         "receipt",
         examples=[
             "expunge verify receipt erasure.json --trust log.vkey",
-            "expunge verify receipt erasure.json --trust ward.pub",
+            "expunge verify receipt erasure.json --trust ward.pub \\\n--origin ledger.example/ward",
             "expunge verify receipt erasure.json --trust log.vkey --witness w1.vkey",
         ],
     )(receipt)
@@ -127,6 +127,7 @@ def receipt(
     Says what the receipt states once that is settled. Needs no store and no network. The summary of erase-subject names
     its subject only to those who have the salt: --subject and --salt show that it is about this one.
     """
+    from expunge.cli.render import erased_whole
     from expunge.ledger.envelope import open_statement
     from expunge.ledger.event import EVENT_TYPE, parse_event
     from expunge.ledger.predicate import parse_predicate
@@ -154,6 +155,9 @@ def receipt(
     checked = ["signature", "form"]
     checked += [word for word, done in (("inclusion", path), ("cosignatures", known), ("subject", subject)) if done]
     content = {"verified": True, "checked": checked, "log": place, "type": statement.predicate_type}
+    if event is not None and event.kind == "subject_erased":
+        # What verifies is the summary of an erasure, which may say that it was refused.
+        content["complete"] = erased_whole(melted(statement.predicate))
     if session.as_json:
         session.lines([{**content, "receipt": melted(statement.predicate)}])
         return

@@ -107,11 +107,11 @@ def write_backup(connection: Connection, path: Path) -> None:
 
 def export_ledger(connection: Connection, path: Path) -> Frontier:
     """Write every envelope on a line of its own; return the frontier that they lead to."""
-    frontier = frontier_of(connection)
+    frontier, written = frontier_of(connection), 0
     try:
         with path.open("xb") as file:
             for leaf in leaves_from(connection):
-                file.write(leaf.envelope + b"\n")
+                written += file.write(leaf.envelope + b"\n") > 0
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:
@@ -121,6 +121,9 @@ def export_ledger(connection: Connection, path: Path) -> Frontier:
         with suppress(OSError):
             path.unlink(missing_ok=True)
         raise StoreError(f"cannot write {path}: {problem.strerror or problem}") from None
+    if written != frontier.size:
+        path.unlink(missing_ok=True)
+        raise VerificationError(f"the ledger has {frontier.size} leaves, and {written} of them are left")
     return frontier
 
 
