@@ -464,7 +464,9 @@ def _farewell(demo: Demo) -> None:
     demo.say(_grid(rows), "")
     demo.say(Text.assemble(("Next", "bold"), f"  {demo.folder}/ is yours to explore (see {MARK}):"), "")
     # Unbroken, so that a narrow terminal does not put line ends into what is copied.
-    for line in (f"cd {shlex.quote(str(demo.folder))}", *demo.next_commands):
+    others = [name for name in ("EXPUNGE_STORE", "EXPUNGE_KEY") if os.environ.get(name)]
+    unset = [f"unset {' '.join(others)}"] if others else []
+    for line in (f"cd {shlex.quote(str(demo.folder))}", *unset, *demo.next_commands):
         console.print(Text(f"  {line}", style="cyan"), soft_wrap=True)
     console.print()
 

@@ -125,9 +125,14 @@ def test_once_more_in_a_real_process(tmp_path: Path) -> None:
     assert len(found["next"]) == 3
     assert "error: InputError: expunge-demo has an earlier demo" in shell("expunge demo", tmp_path, code=2).stderr
     python = shlex.quote(sys.executable)
-    again = shell(f"{python} -m expunge.demo --fresh", tmp_path, COLUMNS="120", LC_ALL="C")
+    # With a store of one's own set, as the README has it.
+    again = shell(
+        f"{python} -m expunge.demo --fresh", tmp_path, COLUMNS="120", LC_ALL="C", EXPUNGE_STORE="sqlite:///ward.db"
+    )
     assert "Next" in again.stdout
     assert "\x1b" not in again.stdout
-    assert max(len(line) for line in again.stdout.splitlines()[:-6]) <= demo.WIDEST
-    for line in again.stdout.splitlines()[-4:-1]:
-        shell(f"cd expunge-demo && {line}", tmp_path)
+    assert max(len(line) for line in again.stdout.splitlines()[:-7]) <= demo.WIDEST
+    unset, *lines = again.stdout.splitlines()[-5:-1]
+    assert unset.strip() == "unset EXPUNGE_STORE"
+    for line in lines:
+        shell(f"cd expunge-demo && {unset} && {line}", tmp_path, EXPUNGE_STORE="sqlite:///ward.db")
