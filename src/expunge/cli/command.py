@@ -39,7 +39,7 @@ KeyOption = Annotated[
     typer.Option(
         "--key",
         metavar="PATH",
-        help="Signing key (PEM) for new receipts; else $EXPUNGE_KEY.",
+        help="Signing key (PEM) of the store; else $EXPUNGE_KEY.",
         rich_help_panel=COMMON,
         show_default=False,
     ),
