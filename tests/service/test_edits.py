@@ -172,6 +172,10 @@ def test_a_batch_and_a_drop_depend_on_the_state_too(service: Service) -> None:
     stale = service.ask("GET", ICU).headers["etag"]
     batch = {"entries": [new(1), new(2)]}
     service.ask("POST", f"{ICU}/admit/batch", batch, status=200, If_Match=stale)
+    # An entry that is there already is that entry's problem, whatever state was asked for.
+    seen = f'"{service.store["icu"].digest}"'
+    again = service.ask("POST", f"{ICU}/admit/batch", {"entries": [new(1)]}, status=200, If_Match=seen)
+    assert (again["failed"], again["items"][0]["problem"]["error"]) == (1, "InputError")
     size = len(service.store["icu"])
     for header, status in ((stale, 412), ("unquoted", 422)):
         answer = service.ask("POST", f"{ICU}/admit/batch", {"entries": [new(3)]}, If_Match=header)

@@ -243,3 +243,62 @@ def test_prefix_lengths_that_a_captured_step_reads_are_kept() -> None:
     for count in range(21, 120):
         gate.prefixes(keys, [count])
     assert _lengths_on((20,), keys.device) is kept
+
+
+def test_unit_keys_are_made_in_the_precision_of_the_solve() -> None:
+    torch.manual_seed(0)
+    layer = SupportVectorAttention(16, 2, chunk=8, normalize=True).half()
+    x = torch.randn(1, 24, 16).half()
+    x[0, 12] = 0
+    assert layer(x).isfinite().all()
+    keys = (1.2e4 * torch.randn(12, 64)).half()
+    gate = SupportVectorGate(0.3, 1.0, normalize=True)
+    torch.testing.assert_close(gate(keys), gate(keys.float()), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("move", [0.0, 300.0])
+def test_the_rbf_readout_sees_differences_alone(move: float) -> None:
+    torch.manual_seed(0)
+    layer = SupportVectorAttention(32, 1, chunk=16, readout="rbf", sigma=1.5, bias=True)
+    with torch.no_grad():
+        layer.qkv.bias[:64] += move
+    x = torch.randn(1, 40, 32)
+    with torch.no_grad():
+        wanted = layer.double()(x.double()).float()
+        assert float((layer.float()(x) - wanted).norm() / wanted.norm()) < 1e-3
+
+
+def test_the_rbf_readout_of_halves_is_weighed_in_single_precision() -> None:
+    torch.manual_seed(0)
+    layer = SupportVectorAttention(64, 1, chunk=64, readout="rbf", sigma=3.0).bfloat16()
+    with torch.no_grad():
+        layer.out.weight.copy_(torch.eye(64))
+    x = (3 * torch.randn(1, 64, 64)).bfloat16()
+    with torch.no_grad():
+        q, k, v = (part[0, 0].double() for part in layer.project(x))
+        kernel = torch.tril(torch.exp(-(q[:, None] - k[None]).square().sum(-1) / 9.0))
+        wanted = (kernel / kernel.sum(-1, keepdim=True)) @ v
+        # What is left is the rounding of the result.
+        assert float((layer(x)[0].double() - wanted).norm() / wanted.norm()) < 5e-3
+
+
+def test_a_window_and_a_gain_can_be_changed_on_a_layer() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(1, 40, 16)
+    changed = SupportVectorAttention(16, 2, chunk=8, gain="count")
+    changed(x)
+    changed.window, changed.gain = 8, "cap"
+    fresh = SupportVectorAttention(16, 2, chunk=8, gain="cap", window=8)
+    fresh.load_state_dict(changed.state_dict())
+    torch.testing.assert_close(changed(x), fresh(x), rtol=0, atol=0)
+
+
+def test_keys_whose_squares_overflow_are_far_from_all_others() -> None:
+    torch.manual_seed(0)
+    layer, x = SupportVectorAttention(16, 2, chunk=8), torch.randn(1, 40, 16)
+    early = layer(x)[:, :20]
+    x[0, 20:22] = 1e22 * torch.randn(2, 16)
+    torch.testing.assert_close(layer(x)[:, :20], early, rtol=0, atol=0)
+    alpha = SupportVectorGate(0.3, 2.0)(torch.randn(14, 3) * 1e25)
+    torch.testing.assert_close(alpha, torch.full((14,), 1 / 14))
+    assert SupportVectorGate(0.3, 2.0)(torch.full((14, 3), torch.nan)).isnan().all()

@@ -92,3 +92,25 @@ def test_unusable_settings_are_refused() -> None:
 def test_contexts_of_another_shape_are_refused(kind: type[torch.nn.Module], shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="x must be"):
         kind(16, 2)(torch.zeros(shape))
+
+
+def test_linear_attention_in_half_precision_goes_on_in_a_long_context() -> None:
+    torch.manual_seed(0)
+    layer, x = LinearAttention(64, 2), torch.randn(1, 4096, 64)
+    with torch.no_grad():
+        wanted, found = layer(x), layer.half()(x.half()).float()
+    assert float((found - wanted).norm() / wanted.norm()) < 0.01
+
+
+def test_a_zero_token_in_half_precision_is_a_number_to_delta_net() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(1, 24, 16).half()
+    x[0, 12] = 0
+    assert DeltaNetAttention(16, 2, chunk=8).half()(x).isfinite().all()
+
+
+def test_delta_net_keeps_double_precision() -> None:
+    torch.manual_seed(0)
+    layer = DeltaNetAttention(6, 2, chunk=4).double()
+    x = torch.randn(1, 6, 6, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(layer, (x,))

@@ -140,3 +140,22 @@ def test_a_copy_keeps_what_is_deleted_from_the_other() -> None:
     assert torch.equal(deep.coefficients, before)
     deep.delete(subject="record-2")
     torch.testing.assert_close(deep.coefficients, gates.coefficients, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_frozen_coefficients_are_those_of_their_own_context(normalize: bool) -> None:
+    torch.manual_seed(0)
+    layer = SupportVectorAttention(16, 2, cap=0.2, sigma=1.0, chunk=16, normalize=normalize)
+    x, other = torch.randn(2, 1, 40, 16)
+    gates = freeze(layer, x)
+    gates.delete([3])
+    with torch.no_grad(), gates.applied():
+        layer(x)
+        layer(x.expand(3, -1, -1))
+        # What is deleted, and what comes after the prefix, may be anything.
+        changed = x.clone()
+        changed[0, 3], changed[0, gates.count :] = other[0, 3], other[0, gates.count :]
+        layer(changed)
+        for wrong in (other, torch.cat([x, other])):
+            with pytest.raises(InputError, match="not the keys that were frozen"):
+                layer(wrong)

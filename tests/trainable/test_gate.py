@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from torch import Tensor
 
 from expunge import Memory
 from expunge.errors import InputError
-from expunge.torch import SupportVectorGate
+from expunge.torch import SupportVectorAttention, SupportVectorGate
 from expunge.torch.batched import prefix_coefficients
+from expunge.torch.bridge import freeze
 
 
 def keys_for(seed: int, count: int = 14, width: int = 3, scale: float = 1.0) -> Tensor:
@@ -384,3 +386,106 @@ def test_a_later_key_takes_no_digits_from_an_earlier_prefix(far: float, place: i
     weights = torch.linspace(-1.0, 1.0, 64)
     slopes = [torch.autograd.grad(alpha @ weights, each)[0] for alpha, each in ((before, keys), (after, moved))]
     torch.testing.assert_close(slopes[1], slopes[0], rtol=0, atol=1e-5)
+
+
+# Five power steps see little of the largest curvature on the simplex here.
+MISLEADING = [
+    [0.49, -0.47],
+    [1.55, -0.4],
+    [0.3, 1.75],
+    [-0.76, -0.55],
+    [-1.01, -0.76],
+    [-0.86, 0.08],
+    [-1.29, -1.68],
+    [1.46, -0.45],
+]
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_steps_that_turn_out_too_long_get_shorter(kind: torch.dtype) -> None:
+    keys = torch.tensor(MISLEADING, dtype=kind)
+    gate, exact = SupportVectorGate(0.5, 1.0), SupportVectorGate(0.5, 1.0, "maintained")
+    assert float(gate.residual(keys)) < 1e-5
+    assert float((gate(keys) - exact(keys)).abs().max()) < 2e-3
+
+
+def without_a_margin() -> torch.Tensor:
+    return torch.randn(8, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
+
+
+def test_an_empty_margin_has_the_maintained_offset_and_a_reserve_key_does_not_matter() -> None:
+    keys, point = without_a_margin(), torch.zeros(1, 2, dtype=torch.float64)
+    exact = SupportVectorGate(0.5, 4.0, "maintained")
+    batched = SupportVectorGate(0.5, 4.0, ridge=1e-9)
+    (alpha, offset), (wanted, level) = (gate(keys, return_offset=True) for gate in (batched, exact))
+    assert sorted(alpha.tolist())[-2:] == [0.5, 0.5]
+    torch.testing.assert_close(alpha, wanted)
+    torch.testing.assert_close(offset, level, rtol=0, atol=1e-8)
+    reserve = int((wanted == 0).nonzero()[0])
+    fewer = keys[[row for row in range(8) if row != reserve]]
+    torch.testing.assert_close(batched.score(point, fewer), batched.score(point, keys), rtol=0, atol=1e-8)
+    # Its gradient is that of the bound key's t.
+    pulled: list[torch.Tensor] = []
+    for gate in (batched, exact):
+        leaf = keys.clone().requires_grad_()
+        pulled += torch.autograd.grad(gate(leaf, return_offset=True)[1], leaf)
+    torch.testing.assert_close(pulled[0], pulled[1], rtol=0, atol=1e-7)
+
+
+def test_the_cap_of_an_empty_margin_has_a_one_sided_derivative() -> None:
+    generator = torch.Generator().manual_seed(12)
+    keys = torch.randn(9, 3, dtype=torch.float64, generator=generator)
+    weights = torch.randn(9, dtype=torch.float64, generator=generator)
+    found: list[float] = []
+    for path in ("maintained", "batched"):
+        gate = SupportVectorGate(0.25, 5.0, path, learn_cap=True, ridge=1e-9)
+        assert gate.log_cap is not None
+        value = (gate(keys) * weights).sum()
+        found += [float(one) for one in torch.autograd.grad(value, gate.log_cap)]
+        with torch.no_grad():
+            gate.log_cap.sub_(1e-3)
+            below = (gate(keys) * weights).sum()
+        assert found[-1] == pytest.approx(float(value.detach() - below) / 1e-3, rel=5e-3)
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+    # With n·C = 1 nothing can move.
+    full = SupportVectorGate(0.25, 5.0, "maintained", learn_cap=True)
+    assert full.log_cap is not None
+    assert float(torch.autograd.grad((full(keys[:4]) * weights[:4]).sum(), full.log_cap)[0]) == 0.0
+
+
+def test_the_maintained_path_stands_beside_compiled_code() -> None:
+    gate = SupportVectorGate(0.3, 2.0, "maintained")
+    keys = torch.randn(14, 3)
+    compiled = torch.compile(gate, backend="eager")
+    torch.testing.assert_close(compiled(keys), gate(keys))
+
+
+# For calls that no type checker would let pass.
+GATE: Any = SupportVectorGate
+LAYER: Any = SupportVectorAttention
+FREEZE: Any = freeze
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda: GATE()(np.zeros((8, 2))), "must be a tensor"),
+        (lambda: GATE(ridge="a"), "ridge must be a number"),
+        (lambda: GATE(closing=None), "closing must be a number"),
+        (lambda: GATE(op="foo"), "op must be one of"),
+        (lambda: GATE(heads=2.0), "heads must be a whole number"),
+        (lambda: LAYER(16, "2"), "heads must be a whole number"),
+        (lambda: LAYER(16, 2, chunk=16.0), "chunk must be a whole number"),
+        (lambda: LAYER(16, 2, window=1.5), "window must be a whole number"),
+        (lambda: LAYER(16, 2, floor="a"), "floor must be a number"),
+        (
+            lambda: GATE().score(torch.randn(5, 2, 3), torch.randn(3, 14, 3)),
+            "leading dimensions of points",
+        ),
+        (lambda: GATE().read(*torch.randn(2, 5, 14, 3), torch.randn(3, 14, 3)), "dimensions of values"),
+        (lambda: FREEZE(LAYER(16, 2, chunk=16), torch.randn(1, 40, 16), count=16.0), "whole number"),
+    ],
+)
+def test_bad_input_is_named(act: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        act()

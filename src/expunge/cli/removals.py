@@ -170,6 +170,8 @@ def prune(
             expected=expected or (memory.digest if evidence else None),
             idempotency_key=idempotency_key,
         )
+        if mode == "forget":
+            session.note_of_erasure()
         finish(session, receipt, name, store=store, memory=memory, evidence=evidence, prior=prior)
 
 

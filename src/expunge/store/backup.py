@@ -111,7 +111,8 @@ def export_ledger(connection: Connection, path: Path) -> Frontier:
     try:
         with path.open("xb") as file:
             for leaf in leaves_from(connection):
-                written += file.write(leaf.envelope + b"\n") > 0
+                file.write(leaf.envelope + b"\n")
+                written += 1
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:

@@ -77,6 +77,8 @@ async def admit_batch(
     check_batch(limits.batch, "entries", len(form.entries))
     for entry in form.entries:
         check_vectors(limits, "entries", entry.key, entry.value)
+    # A header that cannot be read is the request's fault, not the first entry's.
+    expected_digest(if_match, str)
     items: list[dict[str, Any]] = []
     failed = 0
     for place, entry in enumerate(form.entries):
@@ -88,7 +90,7 @@ async def admit_batch(
         except NotFound:
             raise
         except ExpungeError as problem:
-            if if_match is not None and place == 0 and isinstance(problem, Stale | InputError):
+            if isinstance(problem, Stale):
                 raise
             items.append({"problem": problem_of(problem)})
             failed += 1
