@@ -14,7 +14,7 @@ import json
 import shutil
 from pathlib import Path
 
-from expunge.audit.readme import block, inserted
+from expunge.audit.report.readme_table import block, inserted
 
 RESULTS = Path(__file__).parent / "results" / "audit.json"
 README = Path(__file__).parent.parent / "README.md"

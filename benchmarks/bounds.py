@@ -25,11 +25,11 @@ from flint import arb, arb_mat, ctx
 from sklearn.svm import OneClassSVM
 
 from expunge import Memory
-from expunge.audit.trajectories import draw_trajectory
-from expunge.bounds import Bounds, rigorous_bounds
-from expunge.kernel import kernel_block, squared_distances
-from expunge.problem import Problem, fewest_keys
-from expunge.solution import Solution
+from expunge.audit.experiments.trajectories import draw_trajectory
+from expunge.certificates.bounds import Bounds, rigorous_bounds
+from expunge.problem.kernel import kernel_block, squared_distances
+from expunge.problem.problem import Problem, fewest_keys
+from expunge.problem.solution import Solution
 from machine import describe
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))

@@ -35,7 +35,7 @@ HEADER = "subject_id,hadm_id,stay_id,caregiver_id,charttime,storetime,itemid,val
 
 LOAD = """
 import json, resource, sys, time
-from expunge.samples import mimic_iv
+from expunge.datasets import mimic_iv
 started = time.perf_counter()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 cohort = mimic_iv(sys.argv[1])

@@ -24,9 +24,9 @@ import numpy as np
 from sklearn.svm import OneClassSVM
 
 from expunge import Memory
-from expunge.check import check_terms, stationarity_terms
 from expunge.errors import SolveError
-from expunge.solver.reference import minimax_offset, solve_reference
+from expunge.problem.check import check_terms, stationarity_terms
+from expunge.solver.backends import minimax_offset, solve_reference
 from machine import describe
 
 RESULTS = Path(__file__).parent / "results"

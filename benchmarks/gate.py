@@ -31,9 +31,9 @@ from torch.nn import functional
 
 from expunge.torch import SupportVectorAttention
 from expunge.torch.baselines import SoftmaxAttention
-from expunge.torch.batched import prefix_coefficients, reference_pull
-from expunge.torch.ops.coefficients import reference
-from expunge.torch.readout import gated_readout
+from expunge.torch.batched_coefficients import prefix_coefficients, reference_pull
+from expunge.torch.gated_readout import gated_readout
+from expunge.torch.ops.coefficients import plain_coefficients as reference
 
 RESULTS = Path(__file__).parent / "results"
 CAP, SIGMA, RIDGE = 0.25, 2.0, 1e-3
@@ -328,8 +328,8 @@ def captured(run: Callable[[], Any]) -> Callable[[], Any]:
 
 def time_ops() -> list[dict[str, Any]]:
     """The solve, its gradient and the readout alone, in the model's shapes, beside what the arithmetic takes."""
-    from expunge.torch.ops.coefficients import triton as solve_op
-    from expunge.torch.ops.readout import triton as readout_op
+    from expunge.torch.ops.coefficients import fused_coefficients as solve_op
+    from expunge.torch.ops.readout import fused_readout as readout_op
 
     counts = (64, 128, 192)
     rows = []

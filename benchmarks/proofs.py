@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from expunge import Memory
-from expunge.audit.trajectories import sequential_grid
-from expunge.proof import Proof, prove_partition
+from expunge.audit.experiments.trajectories import sequential_grid
+from expunge.certificates.proof import Proof, prove_partition
 from expunge.verify.proof import verify_proof
 from machine import describe
 

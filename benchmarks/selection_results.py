@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from expunge.audit import selection_clinical as clinical
-from expunge.audit import selection_control as control
-from expunge.audit import selection_patients as patients
-from expunge.audit import selection_redundancy as redundancy
-from expunge.audit import selection_text as text
-from expunge.audit.selection_arms import Measured
+from expunge.audit.context_selection import negative_control as control
+from expunge.audit.context_selection import patient_deletion as patients
+from expunge.audit.context_selection import redundancy
+from expunge.audit.context_selection import stays as clinical
+from expunge.audit.context_selection import text_memory as text
+from expunge.audit.context_selection.policy_arms import Measured
 from expunge.types import Vector
 from machine import describe
 

@@ -254,8 +254,8 @@ def filled(page: str, made: dict[str, str]) -> str:
 
 
 def draw() -> None:
-    from expunge.audit.selection_figure import case_stay, draw_comparison, draw_timeline
-    from expunge.samples import icu_stays
+    from expunge.audit.context_selection.selection_figures import case_stay, draw_comparison, draw_timeline
+    from expunge.datasets import icu_stays
 
     panels = {
         "redundancy, 20 other seeds": "rare-group recall",

@@ -21,8 +21,8 @@ from typing import Any
 
 from expunge import Memory, Refused
 from expunge.audit.comparison import Held, compare
-from expunge.audit.trajectories import DIMENSIONS, REGIMES, SIZES, Operation, draw_trajectory
-from expunge.solver.reference import polish, solve_reference
+from expunge.audit.experiments.trajectories import DIMENSIONS, REGIMES, SIZES, Operation, draw_trajectory
+from expunge.solver.backends import polish, solve_reference
 from machine import describe
 
 RESULTS = Path(__file__).parent / "results"

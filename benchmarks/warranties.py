@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expunge import Memory
-from expunge.samples import conversations, icu_hours
+from expunge.datasets import conversations, icu_hours
 from machine import describe
 
 RESULTS = Path(__file__).parent / "results"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from expunge.samples import conversations
+from expunge.datasets import conversations
 
 with tempfile.TemporaryDirectory() as folder:
     keys, out = Path(folder) / "keys.npy", Path(folder) / "audit"

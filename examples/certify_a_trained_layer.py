@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from expunge import Memory
 from expunge.torch import SupportVectorAttention
-from expunge.torch.bridge import freeze
+from expunge.torch.frozen_layer import freeze
 
 RECORDS, COPIES, NAME, COLOURS = 8, 3, 16, 8
 COUNT, WIDTH = RECORDS * COPIES, NAME + COLOURS

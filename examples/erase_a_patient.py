@@ -8,7 +8,7 @@ import numpy as np
 
 import expunge
 from expunge import Memory
-from expunge.samples import icu_hours
+from expunge.datasets import icu_hours
 from expunge.verify import open_receipt
 
 hours = icu_hours()

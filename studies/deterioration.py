@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from expunge.samples import Stay, mimic_iv, physionet2019
+from expunge.datasets import Stay, mimic_iv, physionet2019
 from expunge.torch import SupportVectorAttention
 from expunge.torch.baselines import DeltaNetAttention, LinearAttention, SoftmaxAttention
 from expunge.types import Vector

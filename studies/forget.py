@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from expunge import Memory
-from expunge.kernel import kernel_block
+from expunge.problem.kernel import kernel_block
 from expunge.torch import SupportVectorGate
 from studies.record import RESULTS, machine, write
 

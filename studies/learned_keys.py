@@ -8,7 +8,7 @@ the content. Adam at 3e-3, 500 batches of 16, mean squared error, seed 0.
 The gate is the paper's training path (App. B): 80 accelerated projected-gradient steps find the groups, at the
 threshold 1e-3, and a solve with a ridge of 1e-3 makes the coefficients differentiable.
 
-    python -m studies.learned_keys            # writes src/expunge/samples/data/learned_keys
+    python -m studies.learned_keys            # writes src/expunge/datasets/data/learned_keys
 
 The same torch version on the same kind of processor writes the same bytes. The paper's own weights are not public, so
 its learned keys cannot be had; these follow its recipe.
@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-DATA = Path(__file__).resolve().parent.parent / "src" / "expunge" / "samples" / "data" / "learned_keys"
+DATA = Path(__file__).resolve().parent.parent / "src" / "expunge" / "datasets" / "data" / "learned_keys"
 NAME, CONTENT, WIDTH = 8, 8, 32
 FACTS, QUERIES, NOISE = 8, 4, 0.02
 CAP, SIGMA = 0.2, 2.0

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from expunge.audit.selection_control import CAP, INPUTS, KEYS, NOISE, PAIRS, SIGMA, VALUES
+from expunge.audit.context_selection.negative_control import CAP, INPUTS, KEYS, NOISE, PAIRS, SIGMA, VALUES
 from expunge.torch import SupportVectorGate
 
 STEPS, SEQUENCES, RATE = 500, 4, 0.03

@@ -10,8 +10,8 @@ import numpy as np
 
 from expunge import Memory
 from expunge.errors import ExpungeError
-from expunge.kernel import kernel_block
-from expunge.solver.reference import Reference, polish, solve_reference
+from expunge.problem.kernel import kernel_block
+from expunge.solver.backends import Reference, polish, solve_reference
 from expunge.types import Matrix, Vector
 from highprecision import Truth, solve_exactly
 from problems import PROBLEMS, Problem

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from expunge.audit.trajectories import REGIMES, draw_trajectory
+from expunge.audit.experiments.trajectories import REGIMES, draw_trajectory
 from expunge.types import Matrix
 
 NOISES = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12)

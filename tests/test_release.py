@@ -70,7 +70,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: tuple[Path, Path]) 
     assert metadata["Version"] == PROJECT["version"]
     assert metadata["Requires-Python"] == PROJECT["requires-python"]
     assert set(metadata.get_all("Provides-Extra") or []) == set(PROJECT["optional-dependencies"])
-    assert "page" in {Path(name).parent.name for name in names}
+    assert "static" in {Path(name).parent.name for name in names}
 
 
 def test_a_wheel_with_a_fault_is_noticed(built: tuple[Path, Path], tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ def base() -> None:
 def audit(backend: Literal["local", "ray"] = "local") -> None:
     """Audit keys of one's own, and recompute the numbers from the archive."""
     from expunge.audit.engine import run_experiment
-    from expunge.audit.own import own_plan
-    from expunge.verify.archive import verify_archive
+    from expunge.audit.own_keys import own_plan
+    from expunge.verify.audit_results import verify_archive
 
     plan = own_plan(KEYS, source="keys", quick=True)
     run_experiment("deletion", Path("audit"), plan, backend=backend)
@@ -55,7 +55,7 @@ def cluster() -> None:
 
 def clinical() -> None:
     """Read a stay of the PhysioNet challenge."""
-    from expunge.samples.cohorts import physionet2019
+    from expunge.datasets.cohorts import physionet2019
 
     columns = "HR|O2Sat|Temp|SBP|MAP|DBP|Resp|ICULOS"
     rows = [
@@ -92,7 +92,7 @@ def mcp() -> None:
 
 def parquet() -> None:
     """Read a table."""
-    from expunge.tables import read_keys
+    from expunge.datasets.table_files import read_keys
 
     path = Path("keys.parquet")
     if find_spec("polars"):
@@ -106,7 +106,7 @@ def parquet() -> None:
 
 def plots() -> None:
     """Draw a figure."""
-    from expunge.audit.selection_figure import draw_comparison
+    from expunge.audit.context_selection.selection_figures import draw_comparison
 
     one = {"mean": 0.5, "low": 0.4, "high": 0.6}
     draw_comparison({"table": {"arms": {"cover": one, "uniform": one}}}, {"table": "a table"}, Path("figure.png"))
@@ -131,7 +131,7 @@ def proof() -> None:
 
 def references() -> None:
     """Solve with the solvers that we are judged by."""
-    from expunge.solver.reference import solve_reference
+    from expunge.solver.backends import solve_reference
 
     for backend in ("clarabel", "piqp"):
         solve_reference(KEYS, cap=0.1, sigma=2.0, backend=backend)

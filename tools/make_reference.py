@@ -18,8 +18,8 @@ import typer
 
 import expunge
 from expunge.cli.app import app
-from expunge.cli.command import COMMON
-from expunge.codes import CODES, code_of
+from expunge.cli.command_definition import COMMON
+from expunge.error_codes import CODES, code_of
 from expunge.errors import ExpungeError
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
@@ -97,7 +97,7 @@ def error_page() -> str:
         "# Errors",
         "",
         "Everything that expunge raises on purpose is an `ExpungeError`. The tree is drawn in `expunge.errors`; one",
-        "table (`expunge.codes`) says what the command line and the service make of each.",
+        "table (`expunge.error_codes`) says what the command line and the service make of each.",
         "",
         "| class | HTTP | exit |",
         "|---|---|---|",

@@ -1,4 +1,4 @@
-"""Build the samples that ship in ``src/expunge/samples/data`` from the full data sets. Not needed at run time.
+"""Build the samples that ship in ``src/expunge/datasets/data`` from the full data sets. Not needed at run time.
 
 The intensive-care hours, with the ``clinical`` extra and a copy of the MIMIC-IV Clinical Database Demo 2.2::
 
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-DATA = Path(__file__).resolve().parent.parent / "src" / "expunge" / "samples" / "data"
+DATA = Path(__file__).resolve().parent.parent / "src" / "expunge" / "datasets" / "data"
 PATIENTS = 12
 # What follows the entries' 72 hours are queries.
 HOURS = 72
@@ -49,7 +49,7 @@ TOPICS = (
 
 def make_icu(source: Path, folder: Path) -> None:
     """Write the hours of the patients with the most complete records, one stay each."""
-    from expunge.samples import CHANNELS, Stay, mimic_iv
+    from expunge.datasets import CHANNELS, Stay, mimic_iv
 
     cohort = mimic_iv(source)
 

@@ -17,16 +17,16 @@ from expunge.errors import (
 )
 
 if TYPE_CHECKING:
-    from expunge.bounds import Bounds
-    from expunge.certificate import DecrementCertificate, ReserveCertificate
-    from expunge.check import StateCheck
-    from expunge.memory import Hit, Memory
-    from expunge.partition import Partition
-    from expunge.proof import Proof
-    from expunge.receipt import Receipt
-    from expunge.solution import Solution
+    from expunge.certificates.bounds import Bounds
+    from expunge.certificates.certificate import DecrementCertificate, ReserveCertificate
+    from expunge.certificates.proof import Proof
+    from expunge.certificates.warranty import Warranty
+    from expunge.memory.memory import Hit, Memory
+    from expunge.memory.receipt import Receipt
+    from expunge.problem.check import StateCheck
+    from expunge.problem.partition import Partition
+    from expunge.problem.solution import Solution
     from expunge.store import open as open  # noqa: A004 — expunge.open is the public word
-    from expunge.warranty import Warranty
 
 __version__ = "0.1.0"
 
@@ -56,17 +56,17 @@ __all__ = [
 
 # Compiled loops and linear algebra load on first use, so that `import expunge` stays quick.
 _HOME = {
-    "Bounds": "expunge.bounds",
-    "DecrementCertificate": "expunge.certificate",
-    "Hit": "expunge.memory",
-    "Memory": "expunge.memory",
-    "Partition": "expunge.partition",
-    "Proof": "expunge.proof",
-    "Receipt": "expunge.receipt",
-    "ReserveCertificate": "expunge.certificate",
-    "Solution": "expunge.solution",
-    "StateCheck": "expunge.check",
-    "Warranty": "expunge.warranty",
+    "Bounds": "expunge.certificates.bounds",
+    "DecrementCertificate": "expunge.certificates.certificate",
+    "Hit": "expunge.memory.memory",
+    "Memory": "expunge.memory.memory",
+    "Partition": "expunge.problem.partition",
+    "Proof": "expunge.certificates.proof",
+    "Receipt": "expunge.memory.receipt",
+    "ReserveCertificate": "expunge.certificates.certificate",
+    "Solution": "expunge.problem.solution",
+    "StateCheck": "expunge.problem.check",
+    "Warranty": "expunge.certificates.warranty",
     # Not in __all__: a star import must not replace the builtin.
     "open": "expunge.store",
 }

@@ -26,12 +26,12 @@ from rich.rule import Rule
 from rich.text import Text
 
 import expunge
-from expunge.cli.render import fields, listing, seconds, snippet, stated_panel
+from expunge.cli.output import fields, listing, seconds, snippet, stated_panel
 from expunge.errors import ExpungeError, InputError, StoreError, VerificationError
 
 if TYPE_CHECKING:
-    from expunge.evidence import Prior
-    from expunge.samples import Sample
+    from expunge.attestation.evidence import Prior
+    from expunge.datasets import Sample
     from expunge.store import SignedReceipt, Store, StoredMemory
 
 __all__ = ["FOLDER", "Demo", "main", "run"]
@@ -125,12 +125,12 @@ def run(folder: Path = FOLDER, *, fresh: bool = False, console: Console | None =
     demo = Demo(folder, console)
     _greet(demo)
     _warm_up(demo)
-    from expunge import samples
+    from expunge import datasets
     from expunge.store import open as open_store
 
     with open_store(f"sqlite:///{folder / 'expunge.db'}", origin="expunge-demo") as store:
         (folder / "log.vkey").write_text(store.log_key.to_text() + "\n", encoding="utf-8")
-        hours, chats = samples.icu_hours(), samples.conversations()
+        hours, chats = datasets.icu_hours(), datasets.conversations()
         for name, sample in (("icu", hours), ("conversations", chats)):
             (folder / f"NOTICE-{name}.txt").write_text(sample.notice, encoding="utf-8")
         with demo.step("fit", "Fit", "Each entry gets a weight: its part in the memory's shape. Many weigh nothing."):
@@ -200,7 +200,7 @@ def _greet(demo: Demo) -> None:
 
 def _warm_up(demo: Demo) -> None:
     """Have every loop compiled, so that the times below are those of the work."""
-    from expunge.memory import Memory
+    from expunge.memory.memory import Memory
 
     started = time.perf_counter()
     with demo.console.status("Compiling the solver (the first time only) …"):
@@ -267,8 +267,8 @@ def _prune(demo: Demo, store: Store, hours: Sample) -> None:
 
 
 def _erase(demo: Demo, store: Store, hours: Sample) -> tuple[SignedReceipt, Prior]:
-    from expunge.evidence import Prior
-    from expunge.memory import Memory
+    from expunge.attestation.evidence import Prior
+    from expunge.memory.memory import Memory
 
     icu = store["icu"]
     with demo.console.status("Erasing …"):
@@ -303,7 +303,7 @@ def _erase(demo: Demo, store: Store, hours: Sample) -> tuple[SignedReceipt, Prio
 
 def _receipt(demo: Demo, receipt: SignedReceipt, took: float) -> RenderableType:
     from expunge.ledger.envelope import parse_envelope
-    from expunge.ledger.predicate import parse_predicate
+    from expunge.ledger.receipt_format import parse_predicate
     from expunge.ledger.statement import parse_statement
 
     stated = parse_predicate(parse_statement(parse_envelope(receipt.envelope).payload))
@@ -315,7 +315,7 @@ def _receipt(demo: Demo, receipt: SignedReceipt, took: float) -> RenderableType:
 
 
 def _verify(demo: Demo, store: Store, receipt: SignedReceipt, prior: Prior) -> None:
-    from expunge.evidence import write_evidence
+    from expunge.attestation.evidence import write_evidence
     from expunge.ledger.note import NoteKey
     from expunge.verify import verify_consistency, verify_evidence, verify_inclusion, verify_receipt
 
@@ -359,7 +359,7 @@ def _verify(demo: Demo, store: Store, receipt: SignedReceipt, prior: Prior) -> N
 
 
 def _tamper(demo: Demo, store: Store, receipt: SignedReceipt, prior: Prior) -> None:
-    from expunge.evidence import Evidence, StateShown
+    from expunge.attestation.evidence import Evidence, StateShown
     from expunge.ledger.envelope import parse_envelope, sign_statement
     from expunge.ledger.signing import SigningKey
     from expunge.ledger.statement import parse_statement

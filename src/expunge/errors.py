@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from expunge.receipt import Receipt
+    from expunge.memory.receipt import Receipt
 
 __all__ = [
     "AdmissionRefused",

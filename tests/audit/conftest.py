@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from audit.small import made
-from expunge.audit.archive import Archive
 from expunge.audit.experiments import EXPERIMENTS
+from expunge.audit.results import Archive
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from expunge.audit import deletion, latency, records, sequential, streaming
-from expunge.audit.archive import Archive, open_archive
 from expunge.audit.engine import Plan, run_experiment
+from expunge.audit.experiments import deletion, latency, sequential, streaming
+from expunge.audit.experiments import record_edits as records
+from expunge.audit.results import Archive, open_archive
 
 __all__ = ["made", "shortened"]
 

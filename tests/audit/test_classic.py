@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from expunge.audit.classic import (
+from expunge.audit.classic.baseline import (
     Classic,
     ClassicState,
     Guarded,
@@ -19,13 +19,13 @@ from expunge.audit.classic import (
     refit,
     strict_refit,
 )
-from expunge.audit.classic_path import SHORTEST_STEP, ClassicPath
-from expunge.audit.classic_program import solve_program
-from expunge.audit.regimes import SIGMA, draw_trials
-from expunge.audit.trajectories import Operation, Trajectory, draw_trajectory
+from expunge.audit.classic.program import solve_program
+from expunge.audit.classic.update import SHORTEST_STEP, ClassicPath
+from expunge.audit.experiments.regimes import SIGMA, draw_trials
+from expunge.audit.experiments.trajectories import Operation, Trajectory, draw_trajectory
 from expunge.errors import MissingExtra, SolveError
-from expunge.kernel import kernel_block
-from expunge.solver.reference import polish, solve_reference
+from expunge.problem.kernel import kernel_block
+from expunge.solver.backends import polish, solve_reference
 from expunge.types import Matrix
 
 # Table 3 of the paper, as printed; decay medians from the authors' run.

@@ -12,9 +12,9 @@ import pytest
 import scipy.stats
 
 from expunge.audit.comparison import Held, compare, condition_number, groups_of, readout_at, score_at, strictness
-from expunge.audit.summary import Number, evaluate, spread_of
+from expunge.audit.numbers import Number, evaluate, spread_of
 from expunge.errors import InputError
-from expunge.memory import Memory
+from expunge.memory.memory import Memory
 
 mpmath.mp.dps = 50
 

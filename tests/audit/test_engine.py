@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from audit.small import shortened
-from expunge.audit import records
-from expunge.audit.archive import Folder, open_archive
 from expunge.audit.engine import Plan, perform, run_experiment
-from expunge.audit.outcome import Outcome
+from expunge.audit.experiments import record_edits as records
+from expunge.audit.results import Folder, open_archive
+from expunge.audit.task_record import Outcome
 from expunge.errors import InputError, SolveError
 
 # Ray starts processes of its own, which do not see this process's patches: the whole quick audit, then.

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from audit.small import made
-from expunge.audit.archive import Archive
 from expunge.audit.engine import Plan
 from expunge.audit.experiments import EXPERIMENTS, load_experiment
-from expunge.audit.own import FEWEST, own_plan
-from expunge.audit.projection import TOLERANCES
+from expunge.audit.experiments.projection import TOLERANCES
+from expunge.audit.own_keys import FEWEST, own_plan
+from expunge.audit.results import Archive
 from expunge.errors import InputError
 
 REGIMES = ("gaussian", "redundant", "clinical", "learned")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from expunge.audit.archive import Archive, open_archive
-from expunge.audit.figures import COLOURS, Figure, _column, draw_figures
+from expunge.audit.report.figures import COLOURS, Figure, _column, draw_figures
+from expunge.audit.results import Archive, open_archive
 from expunge.errors import MissingExtra
 
 NAMES = ["deletion-agreement", "chained-edits", "projection-readouts", "deletion-latency", "warranty-survival"]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from expunge.audit.regimes import (
+from expunge.audit.experiments.regimes import (
     FACTS_CAP,
     FACTS_SIGMA,
     REGIMES,
@@ -23,10 +23,10 @@ from expunge.audit.regimes import (
     draw_own,
     draw_trials,
 )
+from expunge.datasets import icu_first_hours, icu_hours, recall_model
 from expunge.errors import InputError
-from expunge.kernel import kernel_block, squared_distances
-from expunge.memory import Memory
-from expunge.samples import icu_first_hours, icu_hours, recall_model
+from expunge.memory.memory import Memory
+from expunge.problem.kernel import kernel_block, squared_distances
 from expunge.types import Matrix
 
 ROOT = Path(__file__).parent.parent.parent
@@ -206,7 +206,7 @@ def test_trials_need_no_torch() -> None:
 import sys
 for name in ("torch", "polars", "matplotlib", "clarabel"):
     sys.modules[name] = None
-from expunge.audit.regimes import REGIMES, draw_trials
+from expunge.audit.experiments.regimes import REGIMES, draw_trials
 assert [len(list(draw_trials(regime, 2))) for regime in REGIMES] == [2, 2, 2, 2]
 """
     subprocess.run([sys.executable, "-c", script], check=True)  # noqa: S603

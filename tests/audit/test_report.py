@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from audit.small import made
-from expunge.audit.archive import Archive
-from expunge.audit.own import own_plan
-from expunge.audit.page import as_html
-from expunge.audit.readme import BEGIN, END, block, inserted
-from expunge.audit.report import Report, as_markdown, fill, results, write_report
+from expunge.audit.own_keys import own_plan
+from expunge.audit.report.html_page import as_html
+from expunge.audit.report.readme_table import BEGIN, END, block, inserted
+from expunge.audit.report.report import Report, as_markdown, fill, results, write_report
+from expunge.audit.results import Archive
 from expunge.errors import ExpungeError, InputError, StoreError
 
 ROOT = Path(__file__).parent.parent.parent

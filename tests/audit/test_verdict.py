@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from expunge.audit.verdict import Measured, Printed, Sense, Unit, difference, factor, improvement, reproduction, shown
+from expunge.audit.report.verdict import (
+    Measured,
+    Printed,
+    Sense,
+    Unit,
+    difference,
+    factor,
+    improvement,
+    reproduction,
+    shown,
+)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from cli.ward import answers, call, hours, shell
-from expunge.cli import failure
-from expunge.cli.command import report
+from expunge.cli import errors as failure
+from expunge.cli.command_definition import report
 from expunge.errors import ExpungeError
 from expunge.ledger import errors as ledger_errors
 from expunge.store import errors as store_errors

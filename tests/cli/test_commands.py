@@ -298,7 +298,7 @@ def test_evidence_that_could_not_be_written_is_refused_before_the_edit(ward: Pat
 def test_a_failed_write_of_evidence_loses_neither_receipt_nor_salt(
     ward: Path, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]
 ) -> None:
-    from expunge import evidence
+    from expunge.attestation import evidence
 
     real, broken = evidence._write, {"other.zip", "one.zip"}
 
@@ -447,7 +447,7 @@ def test_backup_and_restore(ward: Path) -> None:
 
 def test_questions_before_destruction(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody at the terminal is asked; a script is not."""
-    monkeypatch.setattr("expunge.cli.session.interactive", lambda: True)
+    monkeypatch.setattr("expunge.cli.context.interactive", lambda: True)
     for words in (
         ("delete", "other", "h000"),
         ("prune", "other", "--mode", "forget"),

@@ -10,7 +10,7 @@ import pytest
 
 from cli.commands import every_command
 from cli.ward import ROOT, call, shell
-from expunge.codes import CODES
+from expunge.error_codes import CODES
 
 GUIDE = (ROOT / "docs" / "guides" / "cli.md").read_text(encoding="utf-8")
 

@@ -113,7 +113,7 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
 
 def test_verifying_a_receipt_loads_neither_solver_nor_store(ward: Path) -> None:
     call("log", 0, "--out", "r.json")
-    heavy = ("numba", "scipy", "sqlalchemy", "sklearn", "expunge.memory", "expunge.store")
+    heavy = ("numba", "scipy", "sqlalchemy", "sklearn", "expunge.memory.memory", "expunge.store")
     program = (
         "import sys; sys.argv = 'expunge verify receipt r.json --trust log.vkey'.split()\n"
         "from expunge.cli import main\n"

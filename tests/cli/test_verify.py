@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cli.ward import answer, call, hours, shell
-from expunge.cli.trust import trusted
+from expunge.cli.trust_options import trusted
 from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
 from expunge.ledger.note import NoteAlgorithm, NoteKey
 from expunge.ledger.signing import SigningKey, load_signing_key, save_verifying_key

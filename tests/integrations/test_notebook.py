@@ -13,9 +13,9 @@ import pytest
 import expunge
 from expunge import DeletionRefused, InputError, Memory
 from expunge.integrations.notebook import Notebook
+from expunge.memory.version import View
 from expunge.store import Store, StoredMemory
 from expunge.types import Matrix
-from expunge.view import View
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from expunge.commitment import blind, combined, commit, state_digest, weights_digest
 from expunge.ledger.checkpoint import Checkpoint, cosign_checkpoint, sign_checkpoint
+from expunge.ledger.commitment import blind, combined, commit, state_digest, weights_digest
 from expunge.ledger.encoding import encode_float
 from expunge.ledger.envelope import PAYLOAD_TYPE, sign_statement
-from expunge.ledger.hashing import leaf_hash
-from expunge.ledger.log_proof import ExtensionProof, InclusionProof
-from expunge.ledger.merkle import Frontier, HashTree
+from expunge.ledger.merkle.hashing import leaf_hash
+from expunge.ledger.merkle.proof_file import ExtensionProof, InclusionProof
+from expunge.ledger.merkle.tree import Frontier, HashTree
 from expunge.ledger.note import NoteAlgorithm, NoteKey
 from expunge.ledger.signing import SigningKey
 from expunge.ledger.statement import Statement, Subject

@@ -43,8 +43,8 @@ from expunge.ledger.errors import (
     NoteSignatureInvalid,
     NoteSignerUnknown,
 )
-from expunge.ledger.hashing import leaf_hash
-from expunge.ledger.merkle import HashTree
+from expunge.ledger.merkle.hashing import leaf_hash
+from expunge.ledger.merkle.tree import HashTree
 from expunge.ledger.note import MAX_SIGNATURES, NoteAlgorithm, NoteKey, SignedNote, parse_note, sign_note
 from expunge.ledger.signing import SigningKey
 

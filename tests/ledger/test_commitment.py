@@ -11,9 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expunge.commitment import SALT_BYTES, blind, combined, commit, new_salts, state_digest, weights_digest
 from expunge.errors import InputError
-from expunge.ledger.commitment import verify_commitment, verify_vectors
+from expunge.ledger.commitment import (
+    SALT_BYTES,
+    blind,
+    combined,
+    commit,
+    new_salts,
+    state_digest,
+    verify_commitment,
+    verify_vectors,
+    weights_digest,
+)
 from expunge.ledger.errors import CommitmentMalformed, CommitmentMismatch
 
 

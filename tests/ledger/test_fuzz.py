@@ -16,8 +16,8 @@ from expunge.ledger.canonical import parse_canonical
 from expunge.ledger.checkpoint import parse_checkpoint
 from expunge.ledger.encoding import decode_base64, decode_decimal, decode_float
 from expunge.ledger.envelope import open_statement, parse_envelope
-from expunge.ledger.log_proof import parse_extension_proof, parse_inclusion_proof
-from expunge.ledger.merkle import Frontier
+from expunge.ledger.merkle.proof_file import parse_extension_proof, parse_inclusion_proof
+from expunge.ledger.merkle.tree import Frontier
 from expunge.ledger.note import NoteKey, parse_note
 from expunge.ledger.signing import SigningKey, VerifyingKey
 from expunge.ledger.statement import parse_statement

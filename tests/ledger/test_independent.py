@@ -24,9 +24,9 @@ from expunge.ledger.checkpoint import (
 )
 from expunge.ledger.envelope import sign_statement
 from expunge.ledger.errors import MerkleError
-from expunge.ledger.hashing import leaf_hash
-from expunge.ledger.merkle import HashTree
-from expunge.ledger.merkle_proof import verify_consistency, verify_inclusion
+from expunge.ledger.merkle.hashing import leaf_hash
+from expunge.ledger.merkle.tree import HashTree
+from expunge.ledger.merkle.tree_proof import verify_consistency, verify_inclusion
 from expunge.ledger.note import NoteAlgorithm, NoteKey, parse_note
 
 from .make_vectors import LOG_KEY, ORIGIN, SEEDS, TIME, WITNESS, WITNESS_KEY, sample_statement

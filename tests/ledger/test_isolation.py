@@ -20,20 +20,23 @@ def test_expunge_loads_no_cryptography() -> None:
 
 
 def test_the_verifier_of_trees_loads_nothing_of_the_writer() -> None:
-    modules = loaded_after("import expunge.ledger.merkle_proof")
+    modules = loaded_after("import expunge.ledger.merkle.tree_proof")
     ours = {name for name in modules if name.startswith("expunge")}
     assert ours == {
         "expunge",
         "expunge.errors",
         "expunge.ledger",
         "expunge.ledger.errors",
-        "expunge.ledger.hashing",
-        "expunge.ledger.merkle_proof",
+        "expunge.ledger.merkle",
+        "expunge.ledger.merkle.hashing",
+        "expunge.ledger.merkle.tree_proof",
     }
 
 
-@pytest.mark.parametrize("module", ["envelope", "log_proof", "commitment"])
+@pytest.mark.parametrize("module", ["envelope", "merkle.proof_file", "commitment"])
 def test_verification_needs_neither_writer_nor_solver(module: str) -> None:
     modules = loaded_after(f"import expunge.ledger.{module}")
-    assert not {"expunge.ledger.merkle", "securesystemslib", "numpy", "scipy", "numba", "sklearn"} & modules
-    assert not {name for name in modules if name.startswith(("expunge.solver", "expunge.memory", "expunge.store"))}
+    assert not {"expunge.ledger.merkle.tree", "securesystemslib", "numpy", "scipy", "numba", "sklearn"} & modules
+    assert not {
+        name for name in modules if name.startswith(("expunge.solver", "expunge.memory.memory", "expunge.store"))
+    }

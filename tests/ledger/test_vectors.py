@@ -13,14 +13,14 @@ from expunge.ledger import errors
 from expunge.ledger.checkpoint import parse_checkpoint, verify_checkpoint, verify_cosignatures
 from expunge.ledger.commitment import verify_commitment, verify_vectors
 from expunge.ledger.envelope import open_statement
-from expunge.ledger.hashing import leaf_hash
-from expunge.ledger.log_proof import (
+from expunge.ledger.merkle.hashing import leaf_hash
+from expunge.ledger.merkle.proof_file import (
     parse_extension_proof,
     parse_inclusion_proof,
     verify_extension_proof,
     verify_inclusion_proof,
 )
-from expunge.ledger.merkle import Frontier
+from expunge.ledger.merkle.tree import Frontier
 from expunge.ledger.note import NoteKey, parse_note
 from expunge.ledger.signing import VerifyingKey
 

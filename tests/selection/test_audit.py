@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("polars", reason="polars comes with the audit extra")
 
-from expunge.audit.archive import open_archive
 from expunge.audit.engine import Plan, run_experiment
 from expunge.audit.experiments import load_experiment
-from expunge.verify.archive import verify_archive
+from expunge.audit.results import open_archive
+from expunge.verify.audit_results import verify_archive
 
 
 def test_a_quick_run_has_every_scheduled_row_and_verifies(tmp_path: Path) -> None:

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from expunge import Memory
-from expunge.audit.selection_clinical import eligible, load_stays, measure_stays, stay_view
-from expunge.audit.selection_figure import case_stay, draw_comparison, draw_timeline
-from expunge.audit.selection_patients import delete_patients
-from expunge.samples import CHANNELS, Stay, icu_stays
+from expunge.audit.context_selection.patient_deletion import delete_patients
+from expunge.audit.context_selection.selection_figures import case_stay, draw_comparison, draw_timeline
+from expunge.audit.context_selection.stays import eligible, load_stays, measure_stays, stay_view
+from expunge.datasets import CHANNELS, Stay, icu_stays
 
 SPO2 = CHANNELS.index("spo2")
 
 
 def test_the_shipped_stays_are_the_shipped_hours() -> None:
-    from expunge.samples import icu_hours
+    from expunge.datasets import icu_hours
 
     stays, sample = icu_stays(), icu_hours()
     assert [len(stay) for stay in stays] == [78] * 12

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from expunge.audit.selection_control import SIGMA, draw_sequences, measure_half, measure_trained, trained_models
+from expunge.audit.context_selection.negative_control import (
+    SIGMA,
+    draw_sequences,
+    measure_half,
+    measure_trained,
+    trained_models,
+)
 
 
 def test_twenty_seeds_of_each_are_stored() -> None:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from expunge import InputError, MissingExtra
-from expunge.samples import embed, locomo
-from expunge.samples.embedding import DIMENSION, _model
+from expunge.datasets import embed, locomo
+from expunge.datasets.minilm import DIMENSION, _model
 from expunge.types import Matrix
 
 

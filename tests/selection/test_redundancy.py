@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from expunge.audit.selection_arms import Measured
-from expunge.audit.selection_redundancy import TRIALS, draw_contexts, group_recall, measure_seed, measure_trials
+from expunge.audit.context_selection.policy_arms import Measured
+from expunge.audit.context_selection.redundancy import TRIALS, draw_contexts, group_recall, measure_seed, measure_trials
 from expunge.selection import POLICIES
 
 

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch comes with an extra")
 
-from expunge.samples import icu_stays
+from expunge.datasets import icu_stays
 from studies import deterioration, negative_control
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from expunge.audit.selection_text import (
+from expunge.audit.context_selection.text_memory import (
     BUDGETS,
     LONGEST,
     TextMemory,
@@ -11,7 +11,7 @@ from expunge.audit.selection_text import (
     measure_memory,
     persons,
 )
-from expunge.samples import conversations
+from expunge.datasets import conversations
 
 
 def test_evidence_is_of_the_right_user_and_in_the_sample() -> None:

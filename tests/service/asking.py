@@ -19,7 +19,7 @@ from fastapi.testclient import TestClient
 
 import expunge
 from expunge.service.app import create_app
-from expunge.service.house import House
+from expunge.service.context import House
 from expunge.service.settings import Settings
 from expunge.service.tokens import SCOPES
 from expunge.store import Store

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from expunge import Memory
-from expunge.service import door
+from expunge.service import auth as door
 from service.asking import Service
 from store.ward import appearance, arrival, entries
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from expunge.service.door import Guarded
+from expunge.service.auth import Guarded
 from expunge.service.settings import Settings
 from service.asking import Service, fill, routes_of
 from service.conftest import SMALL

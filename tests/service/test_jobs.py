@@ -14,9 +14,9 @@ import pytest
 
 import expunge
 from expunge.service import jobs as module
-from expunge.service.desk import Desk
+from expunge.service.executor import Desk
+from expunge.service.job_kinds import KINDS
 from expunge.service.jobs import Jobs
-from expunge.service.kinds import KINDS
 from expunge.store import Store, subject_commitment
 from expunge.verify import verify_proof
 from service.asking import Service

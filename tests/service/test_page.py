@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from expunge.errors import VerificationError
-from expunge.service.answers import summary_content
+from expunge.service.json_response import summary_content
 from expunge.store import StoredMemory
 
 from .browser import Service, Visitor, fact, map_of, shapes, visiting
@@ -86,7 +86,7 @@ def test_the_overview_names_what_is_damaged(visitor: Visitor, monkeypatch: pytes
             raise VerificationError("altered")
         return summary_content(memory)
 
-    monkeypatch.setattr("expunge.service.routes.memories.summary_content", damaged)
+    monkeypatch.setattr("expunge.service.routes.memory_list.summary_content", damaged)
     visitor.page.reload()
     expect(visitor.page.get_by_role("alert")).to_contain_text("ward: what is stored is not what was written.")
     expect(visitor.page.locator(".memories > li")).not_to_have_count(0)

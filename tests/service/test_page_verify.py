@@ -19,14 +19,14 @@ from playwright.sync_api import Browser, Page
 from expunge.errors import VerificationError
 from expunge.ledger.envelope import Envelope, EnvelopeSignature, parse_envelope, verify_envelope
 from expunge.ledger.event import EVENT_TYPE, parse_event
-from expunge.ledger.log_proof import InclusionProof, parse_inclusion_proof
-from expunge.ledger.merkle_proof import verify_consistency as fold_consistency
-from expunge.ledger.merkle_proof import verify_inclusion as fold_inclusion
+from expunge.ledger.merkle.proof_file import InclusionProof, parse_inclusion_proof
+from expunge.ledger.merkle.tree_proof import verify_consistency as fold_consistency
+from expunge.ledger.merkle.tree_proof import verify_inclusion as fold_inclusion
 from expunge.ledger.note import NoteKey, SignedNote
 from expunge.ledger.signing import SigningKey
 from expunge.ledger.statement import parse_statement
 from expunge.verify import verify_receipt
-from expunge.verify.log import verify_consistency, verify_inclusion
+from expunge.verify.ledger import verify_consistency, verify_inclusion
 from verify.alter import DROP, document, forge, leaves, objects, put, unsigned
 from verify.cases import LOG_KEYS, LOGGER, ORIGIN, SIGNER, STRANGER, TRUSTED, case, ledger
 
@@ -378,8 +378,8 @@ FOLDS = """async (cases) => {
 
 def test_trees_of_every_shape(page: Page) -> None:
     """Every leaf and every older size of trees up to 20 leaves, with right, short, long and foreign paths."""
-    from expunge.ledger.hashing import leaf_hash
-    from expunge.ledger.merkle import HashTree
+    from expunge.ledger.merkle.hashing import leaf_hash
+    from expunge.ledger.merkle.tree import HashTree
 
     rng = random.Random(14)
     cases: list[dict[str, Any]] = []

@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
+import expunge.certificates.proof
 import expunge.ledger.errors
-import expunge.proof
-import expunge.service.errors
 import expunge.service.problems
+import expunge.service.request_errors
 import expunge.store.errors
 import expunge.verify.errors
-from expunge.check import StateCheck
-from expunge.codes import CODES, DEFECT, code_of
+from expunge.error_codes import CODES, DEFECT, code_of
 from expunge.errors import ExpungeError, Refused, StoreError, VerificationError
-from expunge.receipt import Receipt
-from expunge.service import shapes
-from expunge.service.errors import Damaged
+from expunge.memory.receipt import Receipt
+from expunge.problem.check import StateCheck
 from expunge.service.problems import problem_of
+from expunge.service.request_errors import Damaged
+from expunge.service.schemas import responses as shapes
 from expunge.store import Busy
 from service.asking import Service
 
@@ -43,7 +43,7 @@ def descendants(kind: type) -> Iterator[type]:
 PUBLIC = sorted(
     {
         kind
-        for module in (*map(importlib.import_module, MODULES), expunge.service.errors, expunge.service.problems)
+        for module in (*map(importlib.import_module, MODULES), expunge.service.request_errors, expunge.service.problems)
         for _, kind in inspect.getmembers(module, inspect.isclass)
         if issubclass(kind, ExpungeError) and kind is not ExpungeError
     },

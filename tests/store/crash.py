@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import expunge
-from expunge.store import Store, StoredMemory, points
+from expunge.store import Store, StoredMemory
+from expunge.store import crash_points as points
 
 from .traces import needles_of, traces
 from .ward import arrival, fill

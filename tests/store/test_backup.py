@@ -13,10 +13,10 @@ import pytest
 
 import expunge
 from expunge import DeletionRefused, StoreError, VerificationError
-from expunge.ledger.predicate import parse_predicate
+from expunge.ledger.receipt_format import parse_predicate
 from expunge.ledger.signing import SigningKey
 from expunge.store import Store, parse_event
-from expunge.verify.log import verify_log
+from expunge.verify.ledger import verify_log
 
 from .conftest import Place
 from .server import Server
@@ -283,7 +283,7 @@ def test_more_erasures_than_a_receipt_names_are_applied_again(
     names = [f"e{number}" for number in range(7)]
     for name in names:
         memory.delete(name)
-    for module in ("expunge.attest", "expunge.store.backup"):
+    for module in ("expunge.attestation.statements", "expunge.store.maintenance.backup"):
         monkeypatch.setattr(f"{module}.MAX_LISTED", 3)
     with expunge.open(f"sqlite:///{folder / 'new.db'}", folder / "ward.pem") as fresh:
         assert sorted(fresh.restore(folder / "copy.db", ledger=store).erased_again["icu"]) == names
@@ -411,7 +411,7 @@ def test_a_backup_is_of_one_moment(place: Place, folder: Path) -> None:
     store, other = place.open(), place.open()
     memory = fill(store)
     before = appearance(memory)
-    from expunge.store.backup import write_backup
+    from expunge.store.maintenance.backup import write_backup
 
     with other._database.reading() as connection:
         connection.exec_driver_sql("SELECT count(*) FROM expunge_memories")

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from expunge import InputError, StoreError
-from expunge.store import Busy, Store, points
+from expunge.store import Busy, Store
+from expunge.store import crash_points as points
 
 from .conftest import Place
 from .ward import arrival, entries, fill

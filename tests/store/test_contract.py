@@ -13,10 +13,11 @@ import pytest
 from sqlalchemy import func, select
 
 from expunge import AdmissionRefused, DeletionRefused, InputError, Memory, SolveError, StoreError
+from expunge.certificates.warranty import Mode
 from expunge.ledger.envelope import open_statement
-from expunge.ledger.log_proof import verify_inclusion_proof
-from expunge.ledger.predicate import Refusal, parse_predicate
-from expunge.receipt import Grounds
+from expunge.ledger.merkle.proof_file import verify_inclusion_proof
+from expunge.ledger.receipt_format import Refusal, parse_predicate
+from expunge.memory.receipt import Grounds
 from expunge.store import (
     Conflict,
     Preview,
@@ -25,9 +26,8 @@ from expunge.store import (
     parse_event,
     subject_commitment,
 )
-from expunge.store import schema as tables
-from expunge.verify.log import verify_log
-from expunge.warranty import Mode
+from expunge.store.backends import tables
+from expunge.verify.ledger import verify_log
 
 from .conftest import Place
 from .ward import NU, SIGMA, appearance, arrival, entries, fill, fitted, leaf_of, reloaded
@@ -202,7 +202,7 @@ def test_a_state_rescued_by_another_backend_is_stored_as_it_is(place: Place, mon
 
     with monkeypatch.context() as patch:
         patch.setattr("expunge.solver.path.remove", broken)
-        patch.setattr("expunge.draft.fit", broken)
+        patch.setattr("expunge.memory.pending_edit.fit", broken)
         receipt = memory.delete(memory.ids[int(memory.partition.bound[0])])
     assert receipt.outcome == "rescued"
     assert not memory.view.state.exact
@@ -221,7 +221,12 @@ def test_loading_solves_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -
     def solved(*_: Any, **__: Any) -> None:
         raise AssertionError("a stored memory was solved again")
 
-    for target in ("expunge.memory.fit", "expunge.draft.fit", "expunge.solver.path.admit", "expunge.memory.transact"):
+    for target in (
+        "expunge.memory.memory.fit",
+        "expunge.memory.pending_edit.fit",
+        "expunge.solver.path.admit",
+        "expunge.memory.memory.transact",
+    ):
         monkeypatch.setattr(target, solved)
     assert reloaded(place).digest == digest
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from expunge import StoreError
-from expunge.store import points
+from expunge.store import crash_points as points
 
 from .conftest import Place
 from .crash import Ruin, at_points, at_random

@@ -19,9 +19,10 @@ import pytest
 from sqlalchemy import select
 
 from expunge import AdmissionRefused, DeletionRefused
-from expunge.store import Store, StoredMemory, points
-from expunge.store import schema as tables
-from expunge.store.seal import open_content
+from expunge.store import Store, StoredMemory
+from expunge.store import crash_points as points
+from expunge.store.backends import tables
+from expunge.store.encryption import open_content
 
 from .conftest import Place
 from .server import Server, running_server
@@ -176,7 +177,11 @@ def test_content_that_was_refused_is_nowhere(
         raise RuntimeError("injected")
 
     with monkeypatch.context() as patch:
-        for target in ("expunge.solver.path.admit", "expunge.draft.fit", "expunge.solver.reference.solve_reference"):
+        for target in (
+            "expunge.solver.path.admit",
+            "expunge.memory.pending_edit.fit",
+            "expunge.solver.backends.solve_reference",
+        ):
             patch.setattr(target, broken)
         with pytest.raises(AdmissionRefused):
             memory.admit(4.0 * key, value, payload=payload)
@@ -294,7 +299,7 @@ def test_a_reader_that_stays_delays_the_cut_and_no_more(
     sqlite_place: Place, sqlite_files: Callable[[], list[Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A snapshot held open pins the old log; the erasure counts at once and its traces go with the next."""
-    monkeypatch.setattr("expunge.store.sqlite._SETTLE", 0.1)
+    monkeypatch.setattr("expunge.store.backends.sqlite._SETTLE", 0.1)
     store, other = sqlite_place.open(), sqlite_place.open()
     memory = ward(store)
     first, second = memory.ids[3], memory.ids[4]

@@ -18,7 +18,7 @@ from expunge.ledger.errors import (
     ConsistencySizesReversed,
     NoteSignerUnknown,
 )
-from expunge.ledger.log_proof import verify_extension_proof, verify_inclusion_proof
+from expunge.ledger.merkle.proof_file import verify_extension_proof, verify_inclusion_proof
 from expunge.ledger.note import NoteAlgorithm, NoteKey
 from expunge.ledger.signing import SigningKey
 from expunge.store import (

@@ -17,10 +17,10 @@ import expunge
 from expunge import StoreError, VerificationError
 from expunge.ledger.signing import SigningKey
 from expunge.store import Conflict, Store, parse_event
-from expunge.store import schema as tables
-from expunge.store.cell import Bytes, Words
+from expunge.store.backends import tables
+from expunge.store.backends.column_types import Bytes, Words
+from expunge.store.encryption import seal
 from expunge.store.identity import Identity
-from expunge.store.seal import seal
 
 from .conftest import Place
 from .server import quick_folder

@@ -20,14 +20,14 @@ from sqlalchemy import make_url, text, update
 import expunge
 import expunge.store
 from expunge import InputError, MissingExtra, StoreError, VerificationError
-from expunge.cli.session import Session
+from expunge.cli.context import Session
 from expunge.ledger.errors import SigningKeyExposed, SigningKeyMissing
 from expunge.ledger.signing import SigningKey, load_signing_key, save_signing_key
 from expunge.store import Store
-from expunge.store import schema as tables
-from expunge.store.image import load_image
-from expunge.store.opening import displayed
-from expunge.store.seal import subject_tag
+from expunge.store.backends import tables
+from expunge.store.backends.connect import displayed
+from expunge.store.encryption import subject_tag
+from expunge.store.rows import load_image
 
 from .conftest import Place
 from .server import Server
@@ -407,7 +407,7 @@ def test_a_lost_connection_is_a_store_error_and_the_next_call_works(server: Serv
     store = postgres_place.open()
     memory = fill(store)
     seen = appearance(memory)
-    from expunge.store import points
+    from expunge.store import crash_points as points
 
     def cut(point: str) -> None:
         if point == "signed":

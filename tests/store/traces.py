@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from expunge.store import StoredMemory
-from expunge.store.seal import subject_tag
+from expunge.store.encryption import subject_tag
 
 __all__ = ["files_under", "needles_of", "traces"]
 

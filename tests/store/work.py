@@ -14,7 +14,8 @@ from sqlalchemy import event
 
 import expunge
 from expunge import InputError, Memory, Refused
-from expunge.store import Busy, Conflict, Store, StoredMemory, points
+from expunge.store import Busy, Conflict, Store, StoredMemory
+from expunge.store import crash_points as points
 
 from .ward import arrival
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from expunge.ledger.canonical import dump_canonical
 from expunge.ledger.envelope import Envelope, sign_statement
-from expunge.ledger.predicate import PREDICATE_TYPE
+from expunge.ledger.receipt_format import PREDICATE_TYPE
 from expunge.ledger.signing import SigningKey
 from expunge.ledger.statement import Statement, Subject
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from expunge import Memory, Refused
-from expunge.attest import (
+from expunge.attestation.evidence import Prior, write_evidence
+from expunge.attestation.statements import (
     Comparison,
     attest,
     attest_creation,
@@ -24,18 +25,17 @@ from expunge.attest import (
     commitment_of,
     compare_with_reference,
 )
-from expunge.evidence import Prior, write_evidence
 from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
 from expunge.ledger.envelope import sign_statement
-from expunge.ledger.hashing import leaf_hash
-from expunge.ledger.log_proof import ExtensionProof, InclusionProof
-from expunge.ledger.merkle import HashTree
+from expunge.ledger.merkle.hashing import leaf_hash
+from expunge.ledger.merkle.proof_file import ExtensionProof, InclusionProof
+from expunge.ledger.merkle.tree import HashTree
 from expunge.ledger.note import NoteKey, SignedNote
-from expunge.ledger.predicate import Predicate, parse_predicate
+from expunge.ledger.receipt_format import Predicate, parse_predicate
 from expunge.ledger.signing import SigningKey
 from expunge.ledger.statement import Statement
-from expunge.receipt import Grounds, Receipt
-from expunge.view import View
+from expunge.memory.receipt import Grounds, Receipt
+from expunge.memory.version import View
 
 SIGNER = SigningKey.from_seed(bytes(range(32)))
 LOGGER = SigningKey.from_seed(bytes(range(1, 33)))
@@ -99,7 +99,7 @@ class Ledger:
         inclusion = InclusionProof(index, tree.inclusion_path(index), head)
         proof = None
         if prove:
-            from expunge.proof import prove_partition
+            from expunge.certificates.proof import prove_partition
 
             proof = prove_partition(after.keys, after.coefficients, cap=after.state.cap, sigma=after.state.gram.sigma)
         file = self.folder / f"{name}.evidence"
@@ -206,7 +206,7 @@ def broken(*targets: str) -> Iterator[None]:
 
 
 PATH = ("expunge.solver.path.drive",)
-EVERYTHING = (*PATH, "expunge.draft.fit", "expunge.solver.reference.solve_reference")
+EVERYTHING = (*PATH, "expunge.memory.pending_edit.fit", "expunge.solver.backends.solve_reference")
 
 
 def ward_memory() -> Memory:

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from expunge.attest import Comparison
-from expunge.commitment import blind, combined, commit, state_digest, weights_digest
-from expunge.evidence import Evidence, Prior, StateShown
+from expunge.attestation.evidence import Evidence, Prior, StateShown
+from expunge.attestation.statements import Comparison
 from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
+from expunge.ledger.commitment import blind, combined, commit, state_digest, weights_digest
 from expunge.ledger.envelope import sign_statement
-from expunge.ledger.hashing import leaf_hash
-from expunge.ledger.log_proof import InclusionProof
-from expunge.ledger.merkle import HashTree
+from expunge.ledger.merkle.hashing import leaf_hash
+from expunge.ledger.merkle.proof_file import InclusionProof
+from expunge.ledger.merkle.tree import HashTree
 from expunge.ledger.note import NoteKey
-from expunge.ledger.predicate import (
+from expunge.ledger.receipt_format import (
     AttemptStated,
     Listed,
     Predicate,

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from expunge import Memory
-from expunge.attest import Comparison
-from expunge.commitment import combined, state_digest, weights_digest
+from expunge.attestation.evidence import Evidence, Prior, StateShown, write_evidence
+from expunge.attestation.statements import Comparison
 from expunge.errors import InputError, StoreError, VerificationError
-from expunge.evidence import Evidence, Prior, StateShown, write_evidence
-from expunge.kernel import kernel_block
+from expunge.ledger.commitment import combined, state_digest, weights_digest
 from expunge.ledger.errors import (
     CosignatureQuorumMissed,
     EvidenceAddedMismatch,
@@ -53,6 +52,7 @@ from expunge.ledger.errors import (
     ReceiptSubjectMismatch,
 )
 from expunge.ledger.note import NoteAlgorithm, NoteKey
+from expunge.problem.kernel import kernel_block
 from expunge.types import AnyArray
 from expunge.verify import verify_evidence
 from expunge.verify.errors import ProofDigestMismatch, ProofNotProved

@@ -15,10 +15,10 @@ import pytest
 from expunge.errors import VerificationError
 from expunge.ledger.envelope import sign_statement
 from expunge.ledger.errors import LogErasureUndone, LogRestorationUnknown
-from expunge.ledger.predicate import Listed, Predicate, Pruning, Sizes
+from expunge.ledger.receipt_format import Listed, Predicate, Pruning, Sizes
 
 from .cases import SIGNER, case
-from .test_log import replay
+from .test_ledger import replay
 
 CREATED, ADMITTED = case("ward-created").predicate, case("ward-admitted").predicate
 ALIKE: dict[str, Any] = {"memory": CREATED.memory, "problem": CREATED.problem, "expired": Listed(), "reference": None}

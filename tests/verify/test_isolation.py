@@ -12,10 +12,7 @@ from .cases import LOGGER, ORIGIN, SIGNER, case, ledger
 
 FORBIDDEN = tuple(
     f"expunge.{name}"
-    for name in (
-        *("solver", "transaction", "draft", "view", "memory", "store", "savefile", "entries", "warranty", "attest"),
-        *("evidence", "proof", "ledger.merkle", "service", "cli"),
-    )
+    for name in ("solver", "memory", "certificates", "attestation", "store", "ledger.merkle.tree", "service", "cli")
 )
 
 PROGRAM = """

@@ -47,9 +47,9 @@ from expunge.ledger.errors import (
     ReceiptTolerancesInvalid,
     StatementPredicateTypeMismatch,
 )
-from expunge.ledger.predicate import PREDICATE_TYPE, at_most, parse_predicate
+from expunge.ledger.receipt_format import PREDICATE_TYPE, at_most, parse_predicate
 from expunge.ledger.statement import Statement, parse_statement
-from expunge.tolerances import PUBLISHED
+from expunge.problem.tolerances import PUBLISHED
 from expunge.verify import open_receipt, verify_receipt
 
 from .alter import DROP, Path, document, forge, leaves, objects, put, spelled, unsigned
@@ -77,7 +77,7 @@ def test_bytes_to_object_to_identical_bytes(name: str) -> None:
 def test_there_is_a_receipt_of_every_outcome_action_and_reason() -> None:
     from typing import get_args
 
-    from expunge.ledger.predicate import Action, Outcome, Reason
+    from expunge.ledger.receipt_format import Action, Outcome, Reason
 
     receipts = [made.predicate for made in ledger().cases.values()]
     assert {receipt.outcome for receipt in receipts} == set(get_args(Outcome))

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from expunge.audit.classic import ClassicState, Step
-from expunge.audit.outcome import Outcome, Place
+from expunge.audit.classic.baseline import ClassicState, Step
+from expunge.audit.task_record import Outcome, Place
 from expunge.errors import SolveError
-from expunge.memory import Memory
-from expunge.receipt import Receipt
-from expunge.solver.reference import polish, solve_reference
+from expunge.memory.memory import Memory
+from expunge.memory.receipt import Receipt
+from expunge.solver.backends import polish, solve_reference
 from expunge.types import Matrix
 
 __all__ = [

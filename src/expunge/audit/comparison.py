@@ -1,7 +1,7 @@
 """Two states side by side at the same probes: scores, readouts, partitions (paper, §4.4 and §4.6).
 
 Every difference comes with what it is to be divided by, and with how far the reference is from degenerate, where a
-partition means nothing. The numbers depend on the stored arrays alone, so that `expunge.verify.archive` can
+partition means nothing. The numbers depend on the stored arrays alone, so that `expunge.verify.audit_results` can
 recompute each of them.
 """
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from expunge.check import stationarity_terms
-from expunge.kernel import kernel_block, squared_distances
-from expunge.tolerances import PARTITION_THRESHOLD
+from expunge.problem.check import stationarity_terms
+from expunge.problem.kernel import kernel_block, squared_distances
+from expunge.problem.tolerances import PARTITION_THRESHOLD
 from expunge.types import Matrix, Vector
 
 __all__ = ["Comparison", "Held", "compare", "condition_number", "groups_of", "readout_at", "score_at", "strictness"]

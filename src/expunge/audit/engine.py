@@ -19,12 +19,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from expunge.audit.archive import Folder, load_polars
 from expunge.audit.experiments import load_experiment
 from expunge.audit.machine import describe_machine, describe_versions, source_commit
-from expunge.audit.outcome import Outcome
-from expunge.audit.schema import TABLES, Columns, frame_schema
-from expunge.audit.summary import Number, evaluate
+from expunge.audit.numbers import Number, evaluate
+from expunge.audit.result_tables import TABLES, Columns, frame_schema
+from expunge.audit.results import Folder, load_polars
+from expunge.audit.task_record import Outcome
 from expunge.errors import InputError, MissingExtra
 from expunge.types import Matrix
 
@@ -183,7 +183,7 @@ def _complete(experiment: Experiment, tables: dict[str, polars.DataFrame]) -> di
 
 
 def _finished(experiment: Experiment, path: Path, tasks: int, resumed: int, started: float) -> Finished:
-    from expunge.audit.archive import open_archive
+    from expunge.audit.results import open_archive
 
     archive = open_archive(path.parent)
     numbers = archive.numbers(experiment.name)

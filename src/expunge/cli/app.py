@@ -8,24 +8,24 @@ from typing import Annotated
 import typer
 
 import expunge
-from expunge.cli import (
-    agents,
-    auditing,
-    backups,
-    checkpoints,
-    entries,
-    keys,
-    ledger,
-    questions,
-    removals,
-    serving,
-    showing,
-    trying,
-    upkeep,
-    verifying,
+from expunge.cli.command_definition import Front, unwrapped
+from expunge.cli.commands import (
+    add_entries,
+    ask_memory,
+    back_up,
+    export_ledger,
+    maintain_store,
+    make_keys,
+    remove_entries,
+    run_audit,
+    run_demo,
+    run_mcp_server,
+    serve_http,
+    show_store,
+    sign_heads,
+    verify_artifacts,
 )
-from expunge.cli.command import Front, unwrapped
-from expunge.cli.session import DEFAULT_STORE, Session
+from expunge.cli.context import DEFAULT_STORE, Session
 
 __all__ = ["app"]
 
@@ -89,19 +89,19 @@ def front(
 
 
 for part in (
-    keys,
-    entries,
-    removals,
-    upkeep,
-    questions,
-    showing,
-    ledger,
-    checkpoints,
-    verifying,
-    auditing,
-    backups,
-    serving,
-    agents,
-    trying,
+    make_keys,
+    add_entries,
+    remove_entries,
+    maintain_store,
+    ask_memory,
+    show_store,
+    export_ledger,
+    sign_heads,
+    verify_artifacts,
+    run_audit,
+    back_up,
+    serve_http,
+    run_mcp_server,
+    run_demo,
 ):
     part.add(app)

@@ -31,13 +31,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from expunge.entries import decode_payload
 from expunge.errors import InputError, MissingExtra
 from expunge.integrations.embedding import DIMENSION, words
 from expunge.integrations.notebook import Erasure, Notebook, Step
+from expunge.memory.entries import decode_payload
+from expunge.memory.version import View
 from expunge.store import Store
 from expunge.types import Matrix, Vector
-from expunge.view import View
 
 try:
     from langgraph.store.base import (

@@ -190,7 +190,7 @@ class Tools:
     def _opened(self, envelope: bytes) -> tuple[str, tuple[str, int | None]]:
         """Outcome, time and number of entries of a receipt, or of an event of the store, once it is verified."""
         from expunge.ledger.envelope import open_statement, parse_envelope
-        from expunge.ledger.predicate import PREDICATE_TYPE, parse_predicate
+        from expunge.ledger.receipt_format import PREDICATE_TYPE, parse_predicate
         from expunge.ledger.statement import parse_statement
         from expunge.store import EVENT_TYPE, parse_event
 

@@ -24,13 +24,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from expunge.entries import check_id, decode_payload
 from expunge.errors import DeletionRefused, InputError, SolveError, StoreError, VerificationError
-from expunge.kernel import kernel_block
-from expunge.problem import Problem, cap_from, fewest_keys
+from expunge.memory.entries import check_id, decode_payload
+from expunge.memory.version import View
+from expunge.problem.kernel import kernel_block
+from expunge.problem.problem import Problem, cap_from, fewest_keys
 from expunge.store import Conflict, Store, StoredMemory, SubjectErasure
 from expunge.types import Vector
-from expunge.view import View
 
 __all__ = ["Erasure", "Note", "Notebook", "Step"]
 

@@ -26,9 +26,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from expunge.bounds import proved_zero
+from expunge.certificates.bounds import proved_zero
 from expunge.errors import InputError, MissingExtra
-from expunge.memory import Memory
+from expunge.memory.memory import Memory
 from expunge.types import IndexArray, Matrix, Vector
 
 try:

@@ -18,12 +18,12 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from expunge.entries import check_ids
 from expunge.errors import InputError
-from expunge.memory import Memory
-from expunge.problem import as_points, refuse_masked
-from expunge.receipt import Receipt
-from expunge.tolerances import PUBLISHED
+from expunge.memory.entries import check_ids
+from expunge.memory.memory import Memory
+from expunge.memory.receipt import Receipt
+from expunge.problem.problem import as_points, refuse_masked
+from expunge.problem.tolerances import PUBLISHED
 from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = ["SupportVectorMemory"]

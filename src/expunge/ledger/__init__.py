@@ -1,15 +1,15 @@
 """The append-only log of receipts: hash tree, signed heads, signed envelopes.
 
 This package imports nothing from the solver, the transaction or the store, so a verifier can load it alone.
-Its files come in two halves that share only the hash primitives of :mod:`expunge.ledger.hashing`:
+Its files come in two halves that share only the hash primitives of :mod:`expunge.ledger.merkle.hashing`:
 
 ========================  =====================================================================
-writes                    :mod:`~expunge.ledger.merkle` grows the tree and makes proofs
-checks                    :mod:`~expunge.ledger.merkle_proof` folds a proof back into a root
+writes                    :mod:`~expunge.ledger.merkle.tree` grows the tree and makes proofs
+checks                    :mod:`~expunge.ledger.merkle.tree_proof` folds a proof back into a root
 both, one format a file   :mod:`~expunge.ledger.note`, :mod:`~expunge.ledger.checkpoint`,
-                          :mod:`~expunge.ledger.log_proof`, :mod:`~expunge.ledger.statement`,
+                          :mod:`~expunge.ledger.merkle.proof_file`, :mod:`~expunge.ledger.statement`,
                           :mod:`~expunge.ledger.envelope`, :mod:`~expunge.ledger.commitment`,
-                          :mod:`~expunge.ledger.predicate`, :mod:`~expunge.ledger.event`
+                          :mod:`~expunge.ledger.receipt_format`, :mod:`~expunge.ledger.event`
 keys                      :mod:`~expunge.ledger.signing`
 ========================  =====================================================================
 

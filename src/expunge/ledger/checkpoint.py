@@ -31,8 +31,8 @@ from expunge.ledger.errors import (
     CosignatureTimeInvalid,
     NoteNotUtf8,
 )
-from expunge.ledger.hashing import HASH_SIZE, MAX_TREE_SIZE
-from expunge.ledger.merkle_proof import verify_consistency
+from expunge.ledger.merkle.hashing import HASH_SIZE, MAX_TREE_SIZE
+from expunge.ledger.merkle.tree_proof import verify_consistency
 from expunge.ledger.note import NoteAlgorithm, NoteKey, NoteSignature, SignedNote, sign_note, verify_note
 from expunge.ledger.signing import SIGNATURE_SIZE, SigningKey
 

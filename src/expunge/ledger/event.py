@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal, cast
 
-from expunge.commitment import SALT_BYTES
 from expunge.errors import InputError
 from expunge.ledger.canonical import Json
+from expunge.ledger.commitment import SALT_BYTES
 from expunge.ledger.errors import ReceiptTimeInvalid, StatementEventInvalid
-from expunge.ledger.fields import UUID, as_time
+from expunge.ledger.receipt_fields import UUID, as_time
 from expunge.ledger.statement import Statement, Subject
 
 __all__ = ["EVENT_TYPE", "Event", "Kind", "parse_event", "subject_commitment"]

@@ -10,7 +10,7 @@ and the solver are all they need.
 
 from __future__ import annotations
 
-from expunge.selection.attention import AttentionMass
+from expunge.selection.attention_mass import AttentionMass
 from expunge.selection.centre import FarthestFirst
 from expunge.selection.context import Context, Policy, matched_budget
 from expunge.selection.cover import Cover

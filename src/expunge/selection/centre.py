@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from expunge.kernel import squared_distances
+from expunge.problem.kernel import squared_distances
 from expunge.selection.context import Context
 from expunge.types import IndexArray
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from expunge.errors import InputError
-from expunge.kernel import kernel_block
-from expunge.problem import Problem, as_points
+from expunge.problem.kernel import kernel_block
+from expunge.problem.problem import Problem, as_points
 from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = ["Context", "Policy", "first_rows", "matched_budget"]

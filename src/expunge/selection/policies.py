@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from expunge.errors import InputError
-from expunge.selection.attention import AttentionMass
+from expunge.selection.attention_mass import AttentionMass
 from expunge.selection.centre import FarthestFirst
 from expunge.selection.context import Context, Policy, matched_budget
 from expunge.selection.cover import Cover

@@ -12,8 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from expunge.memory import Memory
-from expunge.problem import as_points
+from expunge.memory.memory import Memory
+from expunge.problem.problem import as_points
 
 __all__ = ["SupportStream"]
 

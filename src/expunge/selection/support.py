@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from expunge.memory import Memory
+from expunge.memory.memory import Memory
 from expunge.selection.context import Context
 from expunge.types import IndexArray, Vector
 

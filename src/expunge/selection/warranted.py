@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from expunge.errors import InputError
-from expunge.kernel import kernel_block
+from expunge.problem.kernel import kernel_block
 from expunge.selection.context import Context
 from expunge.selection.support import support_fit
 from expunge.types import IndexArray

@@ -1,7 +1,7 @@
 """The store over HTTP: tokens, problems, jobs, metrics, and the page. :mod:`expunge.service.app` is the way in.
 
-Read it first (what is put together), then :mod:`expunge.service.door` (who gets in) and
-:mod:`expunge.service.desk` (where the work happens). The guide is ``docs/guides/service.md``.
+Read it first (what is put together), then :mod:`expunge.service.auth` (who gets in) and
+:mod:`expunge.service.executor` (where the work happens). The guide is ``docs/guides/service.md``.
 """
 
 from __future__ import annotations

@@ -24,16 +24,22 @@ try:
 except ImportError:
     raise MissingExtra("the service needs the extra: pip install 'expunge[service]'") from None
 
-from expunge.service import shapes
-from expunge.service.desk import Desk
-from expunge.service.gate import Gate
-from expunge.service.house import House
+from expunge.service.context import House
+from expunge.service.executor import Desk
+from expunge.service.frontend.files import add_open_routes
 from expunge.service.jobs import Jobs
-from expunge.service.logs import set_up
+from expunge.service.log_format import set_up
 from expunge.service.metrics import Metrics
-from expunge.service.pages import add_open_routes
+from expunge.service.middleware import Gate
 from expunge.service.problems import MEDIA_TYPE, answer_of
-from expunge.service.routes import about, edits, entries, holds, jobs, ledger, memories, questions
+from expunge.service.routes import about, edits
+from expunge.service.routes import entry_list as entries
+from expunge.service.routes import hold_list as holds
+from expunge.service.routes import job_list as jobs
+from expunge.service.routes import ledger_pages as ledger
+from expunge.service.routes import memory_list as memories
+from expunge.service.routes import memory_queries as questions
+from expunge.service.schemas import responses as shapes
 from expunge.service.settings import Settings
 from expunge.service.tokens import Tokens
 

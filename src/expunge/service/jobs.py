@@ -23,14 +23,14 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select, update
 
 from expunge.errors import ExpungeError
-from expunge.service.desk import Desk
-from expunge.service.kinds import KINDS, Kind
-from expunge.service.logs import where_it_broke
+from expunge.service.executor import Desk
+from expunge.service.job_kinds import KINDS, Kind
+from expunge.service.log_format import where_it_broke
 from expunge.service.problems import problem_of
 from expunge.store import Conflict, Store
-from expunge.store.requests import strengthened
-from expunge.store.schema import jobs
-from expunge.store.seal import seal_request, unseal_request
+from expunge.store.backends.tables import jobs
+from expunge.store.encryption import seal_request, unseal_request
+from expunge.store.idempotency import strengthened
 
 __all__ = ["Job", "Jobs"]
 

@@ -18,10 +18,10 @@ from prometheus_client.registry import Collector
 from sqlalchemy import select
 
 from expunge.errors import VerificationError
-from expunge.receipt import Receipt
+from expunge.memory.receipt import Receipt
+from expunge.memory.version import View
 from expunge.store import Store, StoredMemory
-from expunge.store.schema import memories, states
-from expunge.view import View
+from expunge.store.backends.tables import memories, states
 
 __all__ = ["MULTIPROCESS", "Metrics"]
 

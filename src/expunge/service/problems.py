@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem details, from the one table in :mod:`expunge.codes`.
+"""Errors as RFC 9457 problem details, from the one table in :mod:`expunge.error_codes`.
 
 ``type`` is a URN with the error's class in it, ``title`` the first line of the class's own description, ``detail``
 the message, ``instance`` the request. Refusals carry both sides of the comparison and the receipt, unusable bodies
@@ -17,10 +17,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from expunge.codes import code_of
+from expunge.error_codes import code_of
 from expunge.errors import ExpungeError, InputError, Refused, VerificationError
-from expunge.service.answers import Answer, receipt_content
-from expunge.service.errors import (
+from expunge.service.json_response import Answer, receipt_content
+from expunge.service.request_errors import (
     Damaged,
     Forbidden,
     Malformed,

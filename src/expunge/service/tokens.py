@@ -21,7 +21,7 @@ from sqlalchemy import insert, select, update
 
 from expunge.errors import InputError
 from expunge.store import Store
-from expunge.store.schema import tokens
+from expunge.store.backends.tables import tokens
 
 __all__ = ["SCOPES", "Scope", "Token", "Tokens", "check_scopes"]
 

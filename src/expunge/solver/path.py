@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from expunge.errors import SolveError
-from expunge.solver.motion import ARRIVED, DEPENDENT, Motion, apply_motion, follow, move, tied_members
-from expunge.solver.pivot import enter, leave, next_free, saturate, saturated, shift_offset, tidy
+from expunge.solver.active_set import enter, leave, next_free, saturate, saturated, shift_offset, tidy
+from expunge.solver.path_segment import ARRIVED, DEPENDENT, Motion, apply_motion, follow, move, tied_members
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
 from expunge.types import IndexArray, Vector
 

@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 from numba import njit
 
-from expunge.solver.gram import GramRows
-from expunge.solver.margin import MarginFactor
+from expunge.solver.kernel_rows import GramRows
+from expunge.solver.margin_factor import MarginFactor
 from expunge.types import IndexArray, StatusArray, Vector
 
 __all__ = ["ABSENT", "BOUND", "DRIVEN", "MARGIN", "RESERVE", "State", "share"]

@@ -1,27 +1,27 @@
 """Durable memories: SQLite or PostgreSQL, with a signed ledger. `open` is the way in.
 
-Read :mod:`expunge.store.stored` first (what one edit does), then :mod:`expunge.store.journal` (the rows it writes) and
-:mod:`expunge.store.store` (what concerns several memories). ``docs/formats/store.md`` has the tables.
+Read :mod:`expunge.store.stored_memory` first (what one edit does), then :mod:`expunge.store.row_writer` (the rows it
+writes) and :mod:`expunge.store.store` (what concerns several memories). ``docs/formats/store.md`` has the tables.
 """
 
 from __future__ import annotations
 
-from expunge.attest import Clock, utc_now
+from expunge.attestation.statements import Clock, utc_now
 from expunge.errors import InputError
 from expunge.ledger.event import EVENT_TYPE, Event, parse_event, subject_commitment
-from expunge.store.backup import Restored
-from expunge.store.database import Vacuumed
-from expunge.store.erasure import Erased, SubjectErasure
+from expunge.store.backends.connect import connect, enter
+from expunge.store.backends.database import Vacuumed
+from expunge.store.edit_preview import Preview
 from expunge.store.errors import Busy, Conflict, Stale
-from expunge.store.holds import Hold
 from expunge.store.identity import KeySource
-from expunge.store.integrity import Verified
-from expunge.store.log import Leaf
-from expunge.store.opening import connect, enter
-from expunge.store.preview import Preview
-from expunge.store.receipts import SignedReceipt
+from expunge.store.ledger_tables import Leaf
+from expunge.store.legal_holds import Hold
+from expunge.store.maintenance.backup import Restored
+from expunge.store.maintenance.integrity import Verified
+from expunge.store.signed_receipt import SignedReceipt
 from expunge.store.store import Store
-from expunge.store.stored import StoredMemory
+from expunge.store.stored_memory import StoredMemory
+from expunge.store.subject_erasure import Erased, SubjectErasure
 
 __all__ = [
     "EVENT_TYPE",

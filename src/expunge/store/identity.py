@@ -12,16 +12,16 @@ from pathlib import Path
 
 from sqlalchemy import Connection, insert, select
 
-from expunge.attest import Clock, utc_now
+from expunge.attestation.statements import Clock, utc_now
 from expunge.errors import InputError, StoreError
 from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
 from expunge.ledger.envelope import sign_statement
 from expunge.ledger.errors import SigningKeyLocked, SigningKeyMissing
-from expunge.ledger.merkle import Frontier
+from expunge.ledger.merkle.tree import Frontier
 from expunge.ledger.note import NoteKey, SignedNote
 from expunge.ledger.signing import SigningKey, load_signing_key, save_signing_key
 from expunge.ledger.statement import Statement
-from expunge.store.schema import ledger, store
+from expunge.store.backends.tables import ledger, store
 
 __all__ = ["Identity", "KeySource", "establish", "recognise"]
 

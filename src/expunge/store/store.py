@@ -21,38 +21,38 @@ import numpy.typing as npt
 from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from expunge.attest import attest_creation
-from expunge.commitment import new_salts
-from expunge.entries import check_subject
+from expunge.attestation.statements import attest_creation
 from expunge.errors import InputError, Refused, StoreError, VerificationError
 from expunge.ledger.checkpoint import parse_checkpoint, verify_checkpoint
+from expunge.ledger.commitment import new_salts
 from expunge.ledger.envelope import open_statement
 from expunge.ledger.event import Event, subject_commitment
-from expunge.ledger.log_proof import ExtensionProof, InclusionProof
-from expunge.ledger.merkle import consistency_path, inclusion_path
-from expunge.ledger.merkle_proof import verify_consistency
+from expunge.ledger.merkle.proof_file import ExtensionProof, InclusionProof
+from expunge.ledger.merkle.tree import consistency_path, inclusion_path
+from expunge.ledger.merkle.tree_proof import verify_consistency
 from expunge.ledger.note import NoteKey, SignedNote, parse_note
-from expunge.ledger.predicate import Predicate, parse_predicate
+from expunge.ledger.receipt_format import Predicate, parse_predicate
 from expunge.ledger.signing import VerifyingKey
 from expunge.ledger.statement import Subject
-from expunge.memory import Memory
-from expunge.store.backup import Restored, export_ledger, restore_store, write_backup
-from expunge.store.database import Database, Vacuumed
-from expunge.store.erasure import Erased, SubjectErasure, part_of, read_erasure, write_erasure
-from expunge.store.holds import Hold, check_terms, hold_reason, holds_of
+from expunge.memory.entries import check_subject
+from expunge.memory.memory import Memory
+from expunge.store.backends.connect import displayed
+from expunge.store.backends.database import Database, Vacuumed
+from expunge.store.backends.tables import checkpoints, entries, memories, pruned, secrets
+from expunge.store.crash_points import reach
+from expunge.store.edit_preview import Preview
+from expunge.store.encryption import subject_tag, tag_mark
+from expunge.store.idempotency import Request
 from expunge.store.identity import Identity
-from expunge.store.image import Facts, Image
-from expunge.store.integrity import Verified, verify_store
-from expunge.store.journal import Pen
-from expunge.store.log import Head, Leaf, frontier_of, last_edit, leaf_at, leaves_from, node_reader
-from expunge.store.opening import displayed
-from expunge.store.points import reach
-from expunge.store.preview import Preview
-from expunge.store.receipts import SignedReceipt
-from expunge.store.requests import Request
-from expunge.store.schema import checkpoints, entries, memories, pruned, secrets
-from expunge.store.seal import subject_tag, tag_mark
-from expunge.store.stored import StoredMemory, check_expected
+from expunge.store.ledger_tables import Head, Leaf, frontier_of, last_edit, leaf_at, leaves_from, node_reader
+from expunge.store.legal_holds import Hold, check_terms, hold_reason, holds_of
+from expunge.store.maintenance.backup import Restored, export_ledger, restore_store, write_backup
+from expunge.store.maintenance.integrity import Verified, verify_store
+from expunge.store.row_writer import Pen
+from expunge.store.rows import Facts, Image
+from expunge.store.signed_receipt import SignedReceipt
+from expunge.store.stored_memory import StoredMemory, check_expected
+from expunge.store.subject_erasure import Erased, SubjectErasure, part_of, read_erasure, write_erasure
 
 __all__ = ["Store", "check_name"]
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from expunge.errors import InputError
 from expunge.torch.gate import Path, Solver, SupportVectorGate, fewest_gated, real_number, whole_number
-from expunge.torch.readout import gated_readout
+from expunge.torch.gated_readout import gated_readout
 
 __all__ = ["SupportVectorAttention"]
 

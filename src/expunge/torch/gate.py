@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from expunge.errors import InputError
-from expunge.torch.batched import OPS, full_precision, prefix_coefficients, prefix_lengths
-from expunge.torch.maintained import maintained_coefficients
-from expunge.torch.ops.coefficients.reference import gram_matrix, natural_residual, solve_paper
+from expunge.torch.batched_coefficients import OPS, full_precision, prefix_coefficients, prefix_lengths
+from expunge.torch.maintained_coefficients import maintained_coefficients
+from expunge.torch.ops.coefficients.plain_coefficients import gram_matrix, natural_residual, solve_paper
 
 __all__ = ["SupportVectorGate", "fewest_gated", "real_number", "unit_keys", "whole_number"]
 

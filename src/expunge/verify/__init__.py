@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from expunge.verify.evidence import verify_evidence
-    from expunge.verify.log import verify_consistency, verify_inclusion, verify_log
+    from expunge.verify.ledger import verify_consistency, verify_inclusion, verify_log
     from expunge.verify.proof import verify_proof
     from expunge.verify.receipt import open_receipt, verify_receipt
 
@@ -28,10 +28,10 @@ __all__ = [
 
 _HOME = {
     "open_receipt": "expunge.verify.receipt",
-    "verify_consistency": "expunge.verify.log",
+    "verify_consistency": "expunge.verify.ledger",
     "verify_evidence": "expunge.verify.evidence",
-    "verify_inclusion": "expunge.verify.log",
-    "verify_log": "expunge.verify.log",
+    "verify_inclusion": "expunge.verify.ledger",
+    "verify_log": "expunge.verify.ledger",
     "verify_proof": "expunge.verify.proof",
     "verify_receipt": "expunge.verify.receipt",
 }

@@ -20,11 +20,9 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from expunge.check import StateCheck, check_state
-from expunge.commitment import DIGEST_BYTES, combined, commit, state_digest, weights_digest
 from expunge.errors import InputError, StoreError
-from expunge.kernel import squared_distances
 from expunge.ledger.canonical import Json, parse_canonical
+from expunge.ledger.commitment import DIGEST_BYTES, combined, commit, state_digest, weights_digest
 from expunge.ledger.encoding import decode_float, is_sha256_hex
 from expunge.ledger.errors import (
     EvidenceAddedMismatch,
@@ -59,10 +57,12 @@ from expunge.ledger.errors import (
     FloatHexInvalid,
 )
 from expunge.ledger.note import NoteKey
-from expunge.ledger.predicate import Predicate, ReferenceStated, at_most
+from expunge.ledger.receipt_format import Predicate, ReferenceStated, at_most
 from expunge.ledger.signing import VerifyingKey
+from expunge.problem.check import StateCheck, check_state
+from expunge.problem.kernel import squared_distances
 from expunge.types import AnyArray, Matrix, Vector
-from expunge.verify.log import verify_inclusion
+from expunge.verify.ledger import verify_inclusion
 from expunge.verify.receipt import open_receipt
 
 __all__ = ["FORMAT", "MAX_EVIDENCE_BYTES", "Bundle", "parse_bundle", "verify_evidence"]

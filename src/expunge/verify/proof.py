@@ -2,8 +2,8 @@
 
 ``verify_proof`` returns None only if the partition in the file is the optimal partition of the problem that the
 caller's keys, cap and width define, all taken as exact binary numbers (DESIGN §6). It asks no solver and repeats no
-step of the prover; :mod:`expunge.proof` encloses the margin system by an approximate inverse and its defect, here
-the file's witness is tested instead:
+step of the prover; :mod:`expunge.certificates.proof` encloses the margin system by an approximate inverse and its
+defect, here the file's witness is tested instead:
 
 1. Let α̃ be the witness on the margin S, exactly C·copies on the bound E, zero on the reserve, with mass exactly 1,
    and α the solution of the margin system, so t(α) = ρ on S. With δ = α − α̃: 1ᵀδ = 0 and 2K_SS δ = t_S(α̃) − ρ1.
@@ -37,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expunge.errors import InputError, MissingExtra, StoreError
-from expunge.problem import as_points
+from expunge.problem.problem import as_points
 from expunge.types import IndexArray, Matrix, Vector
 from expunge.verify.errors import (
     ProofCoefficientUnproved,

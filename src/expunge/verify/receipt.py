@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from expunge.ledger.envelope import open_statement
-from expunge.ledger.predicate import PREDICATE_TYPE, Predicate, parse_predicate
+from expunge.ledger.receipt_format import PREDICATE_TYPE, Predicate, parse_predicate
 from expunge.ledger.signing import VerifyingKey
 
 __all__ = ["open_receipt", "verify_receipt"]

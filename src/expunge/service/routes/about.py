@@ -10,13 +10,13 @@ from fastapi import Request
 from starlette.responses import Response
 
 import expunge
-from expunge.service import shapes
-from expunge.service.answers import Answer
-from expunge.service.door import caller, needs, router
-from expunge.service.errors import NotFound
-from expunge.service.house import house_of
-from expunge.service.pages import ticket
-from expunge.service.routes.ledger import keys_of
+from expunge.service.auth import caller, needs, router
+from expunge.service.context import house_of
+from expunge.service.frontend.files import ticket
+from expunge.service.json_response import Answer
+from expunge.service.request_errors import NotFound
+from expunge.service.routes.ledger_pages import keys_of
+from expunge.service.schemas import responses as shapes
 from expunge.service.tokens import SCOPES
 
 __all__ = ["routes"]

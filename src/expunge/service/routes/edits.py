@@ -16,14 +16,14 @@ from fastapi import Header, Query, Request
 from starlette.responses import Response
 
 from expunge.errors import ExpungeError, InputError, Refused, StoreError
-from expunge.receipt import Receipt
-from expunge.service import shapes
-from expunge.service.answers import Answer, preview_content, receipt_content, tagged
-from expunge.service.door import memory_of, needs, router
-from expunge.service.errors import NotFound
-from expunge.service.forms import Admission, Batch, Deletion, Pruning, Rebuilding, check_batch, check_vectors
-from expunge.service.house import house_of
+from expunge.memory.receipt import Receipt
+from expunge.service.auth import memory_of, needs, router
+from expunge.service.context import house_of
+from expunge.service.json_response import Answer, preview_content, receipt_content, tagged
 from expunge.service.problems import problem_of
+from expunge.service.request_errors import NotFound
+from expunge.service.schemas import responses as shapes
+from expunge.service.schemas.requests import Admission, Batch, Deletion, Pruning, Rebuilding, check_batch, check_vectors
 from expunge.store import Preview, SignedReceipt, Stale, StoredMemory
 
 __all__ = ["IdempotencyKey", "IfMatch", "expected_digest", "routes"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from expunge.store.schema import VERSION_TABLE, metadata
+from expunge.store.backends.tables import VERSION_TABLE, metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -1,0 +1,241 @@
+"""Evidence bundles, the writer's half: one file from which a stranger recomputes what a receipt states.
+
+Format: ``docs/formats/evidence.md``; :mod:`expunge.verify.evidence` reads it and shares no code with this. A bundle
+**holds content**: keys and values of every entry that remains. It holds no id, subject or payload, and of a
+removed entry nothing but its commitment. In particular it does not hold the older coefficients once an entry has
+gone, because together with the remaining keys they give the removed key away; their digest stands for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from expunge.attestation.statements import Comparison
+from expunge.errors import InputError, StoreError
+from expunge.ledger.canonical import Json, dump_canonical
+from expunge.ledger.encoding import encode_float
+from expunge.ledger.envelope import Envelope
+from expunge.ledger.merkle.proof_file import InclusionProof
+from expunge.memory.version import View
+from expunge.types import AnyArray, Matrix, Vector
+from expunge.verify.errors import ProofNotProved
+
+if TYPE_CHECKING:
+    from expunge.certificates.proof import Proof
+
+__all__ = ["FORMAT", "Evidence", "Prior", "StateShown", "write_evidence"]
+
+FORMAT = "expunge/evidence/v1"
+_MANIFEST = "manifest.json"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class StateShown:
+    """A state that can be recomputed: arrays in row order, and the digest of its weights."""
+
+    cap: float
+    sigma: float
+    offset: float
+    keys: Matrix
+    values: Matrix
+    coefficients: Vector
+    blinds: AnyArray
+    commitments: AnyArray
+    weights: bytes
+
+    @classmethod
+    def of(cls, view: View) -> StateShown:
+        """All of a view but ids, subjects, payloads and salts."""
+        state, slots = view.state, view.slots
+        return cls(
+            state.cap,
+            state.gram.sigma,
+            state.offset,
+            view.keys,
+            view.values,
+            view.coefficients,
+            view.entries.blinds[slots],
+            view.entries.commitments[slots],
+            view.weights,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """The state before an edit: its commitments (n, 32), and its weights, in digest or in full.
+
+    A store that exports evidence later keeps this from the journal: 32 bytes an entry, and no content.
+    """
+
+    cap: float
+    sigma: float
+    commitments: AnyArray
+    weights: bytes
+    offset: float | None = None
+    coefficients: Vector | None = None
+
+    @classmethod
+    def of(cls, before: View, after: View | None = None) -> Prior:
+        """Of the view before an edit; coefficients only if nothing was removed on the way to ``after``."""
+        commitments = before.entries.commitments[before.slots]
+        state = before.state
+        hidden = cls(state.cap, state.gram.sigma, commitments, before.weights)
+        if after is None or not _rows(commitments) <= _rows(after.entries.commitments[after.slots]):
+            return hidden
+        return cls(state.cap, state.gram.sigma, commitments, before.weights, state.offset, before.coefficients)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The contents of a bundle; ``to_bytes`` is deterministic."""
+
+    receipt: bytes
+    after: StateShown
+    prior: Prior | None = None
+    reference: Comparison | None = None
+    proof: bytes | None = None
+    inclusion: bytes | None = None
+
+    def to_bytes(self) -> bytes:
+        """Return the file: an uncompressed ZIP, the manifest first, then the members by name."""
+        members = self._members()
+        manifest = {
+            "format": FORMAT,
+            "after": self._after(),
+            "before": self._before(),
+            "reference": self._reference(),
+            "members": {name: hashlib.sha256(content).hexdigest() for name, content in members.items()},
+        }
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+            for name, content in ((_MANIFEST, dump_canonical(manifest)), *sorted(members.items())):
+                entry = zipfile.ZipInfo(name, _EPOCH)
+                # The same bytes on every system.
+                entry.create_system, entry.external_attr = 3, 0o600 << 16
+                archive.writestr(entry, content)
+        return buffer.getvalue()
+
+    def _members(self) -> dict[str, bytes]:
+        members = {
+            "receipt.json": self.receipt,
+            "after/keys.npy": _npy(self.after.keys, "<f8"),
+            "after/values.npy": _npy(self.after.values, "<f8"),
+            "after/coefficients.npy": _npy(self.after.coefficients, "<f8"),
+            "after/blinds.npy": _npy(self.after.blinds, "|u1"),
+            "after/commitments.npy": _npy(self.after.commitments, "|u1"),
+        }
+        if self.prior is not None:
+            members["before/commitments.npy"] = _npy(self.prior.commitments, "|u1")
+            if self.prior.coefficients is not None:
+                members["before/coefficients.npy"] = _npy(self.prior.coefficients, "<f8")
+        if self.reference is not None:
+            members["reference/coefficients.npy"] = _npy(self.reference.coefficients, "<f8")
+        if self.proof is not None:
+            members["proof.json"] = self.proof
+        if self.inclusion is not None:
+            members["inclusion.tlog-proof"] = self.inclusion
+        return members
+
+    def _after(self) -> dict[str, Json]:
+        after = self.after
+        return {
+            "cap": encode_float(after.cap),
+            "sigma": encode_float(after.sigma),
+            "offset": encode_float(after.offset),
+            "entries": int(after.keys.shape[0]),
+            "dimension": int(after.keys.shape[1]),
+            "width": int(after.values.shape[1]),
+            "weights": after.weights.hex(),
+        }
+
+    def _before(self) -> dict[str, Json] | None:
+        prior = self.prior
+        if prior is None:
+            return None
+        return {
+            "cap": encode_float(prior.cap),
+            "sigma": encode_float(prior.sigma),
+            "offset": None if prior.offset is None else encode_float(prior.offset),
+            "entries": int(prior.commitments.shape[0]),
+            "weights": prior.weights.hex(),
+        }
+
+    def _reference(self) -> dict[str, Json] | None:
+        if self.reference is None:
+            return None
+        return {"backend": self.reference.backend, "offset": encode_float(self.reference.offset)}
+
+
+def write_evidence(
+    path: str | os.PathLike[str],
+    before: View | Prior | None,
+    after: View,
+    receipt: Envelope | bytes,
+    *,
+    proof: Proof | None = None,
+    reference: Comparison | None = None,
+    inclusion: InclusionProof | None = None,
+) -> None:
+    """Write the bundle of one edit, whole or not at all, readable by its owner only.
+
+    ``before`` must be read while the edit's journal runs; later, a :class:`Prior` kept from it serves, or None.
+    A bundle holds the keys and values of all remaining entries: handle it as you handle them. A ``proof`` that proved
+    nothing raises ProofNotProved, since no verifier would accept the bundle.
+    """
+    if proof is not None and proof.outcome != "proved":
+        raise ProofNotProved(f"the proof is {proof.outcome}: {proof.reason}; a bundle has a proof that holds, or none")
+    if isinstance(before, View):
+        before = None if before.digest == after.digest else Prior.of(before, after)
+    bundle = Evidence(
+        receipt=receipt if isinstance(receipt, bytes) else receipt.to_bytes(),
+        after=StateShown.of(after),
+        prior=before,
+        reference=reference,
+        proof=None if proof is None else proof.to_bytes(),
+        inclusion=None if inclusion is None else inclusion.to_bytes(),
+    )
+    _write(Path(path), bundle.to_bytes())
+
+
+def _write(path: Path, data: bytes) -> None:
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file")
+    try:
+        handle, name = tempfile.mkstemp(prefix=path.name + ".", dir=path.parent)
+    except OSError as problem:
+        raise StoreError(f"cannot write beside {path}: {problem}") from problem
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as problem:
+        raise StoreError(f"cannot write {path}: {problem}") from problem
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _npy(array: AnyArray, kind: str) -> bytes:
+    """NPY 1.0, padded to 64 bytes as the specification asks; ``numpy.save`` pads by more, and not always alike."""
+    shape = tuple(int(length) for length in array.shape)
+    header = repr({"descr": kind, "fortran_order": False, "shape": shape})
+    start = len(np.lib.format.MAGIC_PREFIX) + 4
+    padded = header + " " * (-(start + len(header) + 1) % 64) + "\n"
+    content = array.astype(kind, order="C", copy=False).tobytes()
+    return np.lib.format.magic(1, 0) + len(padded).to_bytes(2, "little") + padded.encode("ascii") + content
+
+
+def _rows(commitments: AnyArray) -> set[bytes]:
+    return {bytes(row) for row in commitments}

@@ -1,0 +1,364 @@
+"""From an edit to the statement that is signed: commitments in place of ids, codes in place of words.
+
+:func:`attest` takes what a memory's journal is given, *while it is given it*: once an edit counts, the content of
+removed entries is overwritten, and with it what is needed to name them. It returns the in-toto statement;
+:func:`expunge.ledger.envelope.sign_statement` signs it. Nothing in the statement comes from free text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import numpy as np
+
+import expunge
+from expunge.certificates.certificate import DOES_NOT_COVER as DOES_NOT_COVER_WORDS
+from expunge.errors import InputError
+from expunge.ledger.commitment import blind, commit
+from expunge.ledger.receipt_format import (
+    DOES_NOT_COVER,
+    MAX_LISTED,
+    AttemptStated,
+    Denominator,
+    Listed,
+    Predicate,
+    ProblemStated,
+    Pruning,
+    ReferenceStated,
+    Refusal,
+    Residuals,
+    Sizes,
+    Solver,
+    at_most,
+)
+from expunge.ledger.statement import Statement
+from expunge.memory.receipt import Grounds, Receipt
+from expunge.memory.version import View
+from expunge.problem.check import StateCheck, check_state
+from expunge.problem.kernel import squared_distances
+from expunge.solver.attempts import Attempt
+from expunge.types import Matrix, Vector
+
+__all__ = [
+    "Clock",
+    "Comparison",
+    "attest",
+    "attest_creation",
+    "attest_expiry",
+    "attest_restoration",
+    "commitment_of",
+    "compare_with_reference",
+    "utc_now",
+]
+
+Clock = Callable[[], datetime]
+
+_NOT_COVERED: Final = dict(zip(DOES_NOT_COVER_WORDS, DOES_NOT_COVER, strict=True))
+_CLASS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}(?=:|$)")
+# Weights held at one time while readouts are compared.
+_BLOCK: Final = 4_000_000
+
+
+def utc_now() -> datetime:
+    """The system's clock."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A state beside a solve of the same entries by another backend.
+
+    ``residual`` is the reference's, recomputed from the keys; ``readout_difference`` the largest difference of the
+    two readouts at the entries' own keys, over the ``denominator``.
+    """
+
+    backend: str
+    residual: float
+    readout_difference: float
+    denominator: Denominator
+    probes: int
+    coefficients: Vector
+    offset: float
+
+    def stated(self) -> ReferenceStated:
+        """As the receipt states it: rounded up, without coefficients."""
+        difference = at_most(self.readout_difference)
+        return ReferenceStated(self.backend, at_most(self.residual), difference, self.denominator, self.probes)
+
+
+def attest(
+    receipt: Receipt,
+    before: View,
+    after: View,
+    *,
+    memory: str,
+    edit: int,
+    clock: Clock = utc_now,
+    reference: Comparison | None = None,
+    initial_size: int | None = None,
+    forgotten: Mapping[str, bytes] | None = None,
+) -> Statement:
+    """Return the statement about one edit, refused ones included.
+
+    ``memory`` is the memory's random UUID, never its name. ``edit`` numbers the edits of one memory in rising order.
+    ``forgotten`` has the commitments of entries pruned in the mode *forget*, which a memory no longer knows; an
+    entry that is not in it is counted and not named. Raises InputError if receipt and views do not belong together, or
+    if more entries were asked for in one deletion than a receipt can name.
+    """
+    if receipt.state_before != before.digest or receipt.state_after != after.digest:
+        raise InputError("the receipt is not about these two views; attest an edit within its journal")
+    done = receipt.action
+    named = _Names(before, after, forgotten or {})
+    details = receipt.details
+    if any(words not in _NOT_COVERED for words in receipt.does_not_cover):
+        raise InputError("the receipt excludes something that this format has no code for")
+    if reference is not None and receipt.attempts and receipt.attempts[-1].path == reference.backend:
+        raise InputError(f"{reference.backend} made this state; take the reference from another backend")
+    archived = before.warranties.archive
+    # Only a shorter archive can have given something back.
+    shrunk = len(after.warranties.archive) < len(archived)
+    returned = [name for name in archived if after.slot(name) is not None] if shrunk else []
+    predicate = Predicate(
+        memory=memory,
+        edit=edit,
+        action=done,
+        outcome=receipt.outcome,
+        time=_time(clock),
+        state_before=before.digest,
+        state_after=after.digest,
+        before=_sizes(before),
+        after=_sizes(after),
+        applied=named.all(receipt.applied, must=done in ("admission", "deletion")),
+        problem=_problem(after, initial_size),
+        check=_residuals(receipt.check),
+        attempts=tuple(_attempt(attempt) for attempt in receipt.attempts),
+        solver=_solver(),
+        seconds=receipt.seconds,
+        expired=named.all(details.get("expired", ())),
+        renewed=named.all(details.get("renewed", ())),
+        reactivated=named.all(returned),
+        pruning=_pruning(details) if done == "pruning" and receipt.outcome != "refused" else None,
+        refusal=None if receipt.refusal is None else _refusal(receipt.refusal),
+        reference=None if reference is None else reference.stated(),
+    )
+    return predicate.to_statement()
+
+
+def attest_creation(
+    view: View,
+    *,
+    memory: str,
+    edit: int = 0,
+    clock: Clock = utc_now,
+    reference: Comparison | None = None,
+    initial_size: int | None = None,
+    attempts: Iterable[Attempt] = (),
+    seconds: float = 0.0,
+) -> Statement:
+    """Return the statement about a new memory: what every later receipt of it goes back to."""
+    predicate = replace(
+        _standing(view, memory, edit, clock, initial_size),
+        action="creation",
+        outcome="created",
+        state_before=None,
+        before=Sizes(0, 0),
+        applied=_few(bytes(row) for row in view.entries.commitments[view.slots]),
+        attempts=tuple(_attempt(attempt) for attempt in attempts),
+        reference=None if reference is None else reference.stated(),
+        seconds=seconds,
+    )
+    return predicate.to_statement()
+
+
+def attest_expiry(
+    receipt: Receipt,
+    before: View,
+    after: View,
+    *,
+    memory: str,
+    edit: int,
+    clock: Clock = utc_now,
+    initial_size: int | None = None,
+    forgotten: Mapping[str, bytes] | None = None,
+) -> Statement:
+    """Return a notice of the certificates that an edit ended, apart from the edit's own receipt.
+
+    It tells the holder of a certificate that it is over, and nothing about the edit that ended it.
+    """
+    ended = receipt.details.get("expired", ())
+    predicate = replace(
+        _standing(after, memory, edit, clock, initial_size),
+        expired=_Names(before, after, forgotten or {}).all(ended),
+    )
+    return predicate.to_statement()
+
+
+def attest_restoration(
+    view: View,
+    *,
+    state_before: str,
+    entries_before: Sizes,
+    memory: str,
+    edit: int,
+    restored_edit: int,
+    clock: Clock = utc_now,
+    initial_size: int | None = None,
+) -> Statement:
+    """Return the statement that a memory went back to an older state, which erasures are applied to again.
+
+    ``state_before`` and ``entries_before`` are those that the memory's last receipt left; ``restored_edit`` is the edit
+    that made the older state.
+    """
+    predicate = replace(
+        _standing(view, memory, edit, clock, initial_size),
+        action="restoration",
+        outcome="restored",
+        state_before=state_before,
+        before=entries_before,
+        restored_edit=restored_edit,
+    )
+    return predicate.to_statement()
+
+
+def commitment_of(view: View, name: str) -> bytes | None:
+    """The commitment of a live or archived entry; None for any other, a forgotten one included."""
+    slot = view.slot(name)
+    if slot is not None:
+        return bytes(view.entries.commitments[slot])
+    entry = view.warranties.archive.get(name)
+    if entry is None:
+        return None
+    hidden = blind(entry.salt, name, entry.subject, entry.payload)
+    return commit(hidden, entry.key.tobytes(), entry.value.tobytes())
+
+
+def compare_with_reference(view: View, backend: str = "daqp") -> Comparison:
+    """Solve the entries of a view afresh with another backend, polish, and compare. Takes seconds, not milliseconds."""
+    from expunge.solver.backends import polish, solve_reference
+
+    keys, values, cap, sigma = view.keys, view.values, view.state.cap, view.state.gram.sigma
+    solved = polish(solve_reference(keys, cap=cap, sigma=sigma, backend=backend), keys, cap=cap, sigma=sigma)
+    spread = float(np.max(np.ptp(values, axis=0)))
+    difference = 0.0
+    block = max(1, _BLOCK // keys.shape[0])
+    for start in range(0, keys.shape[0], block):
+        probes = keys[start : start + block]
+        apart = _readout(probes, keys, values, view.coefficients, sigma)
+        apart -= _readout(probes, keys, values, solved.coefficients, sigma)
+        largest = float(np.max(np.abs(apart)))
+        difference = math.inf if math.isnan(largest) else max(difference, largest)
+    return Comparison(
+        backend=backend,
+        residual=check_state(keys, solved.coefficients, solved.offset, cap=cap, sigma=sigma).worst,
+        readout_difference=difference / (spread or 1.0),
+        denominator="value_range" if spread else "one",
+        probes=keys.shape[0],
+        coefficients=solved.coefficients,
+        offset=solved.offset,
+    )
+
+
+class _Names:
+    """Commitments of the entries of two views, and of forgotten ones."""
+
+    def __init__(self, before: View, after: View, forgotten: Mapping[str, bytes]) -> None:
+        self.views = (before, after)
+        self.forgotten = forgotten
+
+    def all(self, names: Iterable[str], *, must: bool = False) -> Listed:
+        """Commitments of entries; with ``must``, too many of them are an error rather than just a count."""
+        wanted = tuple(names)
+        if must and len(wanted) > MAX_LISTED:
+            raise InputError(f"{len(wanted)} entries in one edit; a receipt names at most {MAX_LISTED}, so use several")
+        if len(wanted) > MAX_LISTED // 4 and not must:
+            return Listed((), len(wanted))
+        found = (self.of(name) for name in wanted)
+        return Listed.of((digest for digest in found if digest is not None), len(wanted))
+
+    def of(self, name: str) -> bytes | None:
+        found = (commitment_of(view, name) for view in self.views)
+        return next((digest for digest in found if digest is not None), self.forgotten.get(name))
+
+
+def _standing(view: View, memory: str, edit: int, clock: Clock, initial_size: int | None) -> Predicate:
+    """A statement about a view as it stands; it is to be made into one of a kind."""
+    return Predicate(
+        memory=memory,
+        edit=edit,
+        action="expiry",
+        outcome="expired",
+        time=_time(clock),
+        state_before=view.digest,
+        state_after=view.digest,
+        before=_sizes(view),
+        after=_sizes(view),
+        applied=Listed(),
+        problem=_problem(view, initial_size),
+        check=_residuals(view.check),
+        attempts=(),
+        solver=_solver(),
+        seconds=0.0,
+    )
+
+
+def _few(digests: Iterable[bytes]) -> Listed:
+    found = list(digests)
+    return Listed.of(found if len(found) <= MAX_LISTED else (), len(found))
+
+
+def _refusal(grounds: Grounds) -> Refusal:
+    """With a residual rounded up: its exact bits could confirm a guess at content."""
+    measured = at_most(grounds.measured) if grounds.reason == "no_acceptable_state" else float(grounds.measured)
+    return Refusal(grounds.reason, measured, float(grounds.allowed))
+
+
+def _pruning(details: Mapping[str, Any]) -> Pruning:
+    return Pruning(details["mode"], int(details["unproved"]))
+
+
+def _problem(view: View, initial_size: int | None) -> ProblemStated:
+    gram = view.state.gram
+    return ProblemStated(view.state.cap, gram.sigma, int(gram.keys.shape[1]), initial_size)
+
+
+def _sizes(view: View) -> Sizes:
+    return Sizes(view.size, len(view.warranties.records))
+
+
+def _residuals(check: StateCheck) -> Residuals:
+    return Residuals(at_most(check.mass), at_most(check.box), at_most(check.stationarity))
+
+
+def _attempt(attempt: Attempt) -> AttemptStated:
+    check = None if attempt.check is None else _residuals(attempt.check)
+    error = None
+    if check is None:
+        # The message may hold content; the class of the error does not.
+        found = _CLASS_NAME.match(attempt.error or "")
+        error = found.group() if found else "Exception"
+    return AttemptStated(attempt.path, check, attempt.seconds, error)
+
+
+def _solver() -> Solver:
+    return Solver("expunge", expunge.__version__)
+
+
+def _time(clock: Clock) -> str:
+    now = clock()
+    if now.tzinfo is None:
+        raise InputError("the clock must tell its time zone")
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _readout(points: Matrix, keys: Matrix, values: Matrix, coefficients: Vector, sigma: float) -> Matrix:
+    """Σακv / Σακ; kernel values are scaled by the nearest active key's, which cancels."""
+    active = np.flatnonzero(coefficients)
+    distances = squared_distances(points, keys[active])
+    distances -= distances.min(axis=1, keepdims=True)
+    weights = coefficients[active] * np.exp(-distances / sigma**2)
+    return np.asarray(weights @ values[active] / weights.sum(axis=1, keepdims=True))

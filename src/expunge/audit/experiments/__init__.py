@@ -1,0 +1,40 @@
+"""Which experiments there are, by name, in the order of the paper. A new one is a module and a line here.
+
+A module listed here has an ``EXPERIMENT``; it is imported when it is run.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from expunge.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from expunge.audit.engine import Experiment
+
+__all__ = ["EXPERIMENTS", "load_experiment"]
+
+EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "expiry": "expunge.audit.experiments.expiry",
+        "deletion": "expunge.audit.experiments.deletion",
+        "projection": "expunge.audit.experiments.projection",
+        "latency": "expunge.audit.experiments.latency",
+        "sequential": "expunge.audit.experiments.sequential",
+        "streaming": "expunge.audit.experiments.streaming",
+        "records": "expunge.audit.experiments.record_edits",
+        "selection": "expunge.audit.context_selection.experiment",
+    }
+)
+
+
+def load_experiment(name: str) -> Experiment:
+    """An experiment by name."""
+    if name not in EXPERIMENTS:
+        raise InputError(f"there is no audit called {name!r}; choose one of {', '.join(EXPERIMENTS)}")
+    found: Experiment = import_module(EXPERIMENTS[name]).EXPERIMENT
+    return found

@@ -1,0 +1,338 @@
+"""The standalone deletion audit (paper, §4.4, Tables 3 and 4, Figure 1; protocol P2).
+
+Each trial deletes two entries of a small context and compares gate scores with a refit of the remaining ones at the
+same cap, on retained, removed and jittered keys. Arms:
+
+- ``ours``: one checked transaction of a `Memory`, against two independent refits (``daqp``, ``clarabel``);
+- ``classic``: the paper's maintained update, one entry after the other, against the paper's own refit (``refit``),
+  which is what it falls back on, and against ``daqp``;
+- ``decay``: the paper's comparator, coefficients times 0.01 and no re-solve, against the paper's refit.
+
+Scalar values give the readout differences of the paper's diagnostic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from expunge.audit.arms import CLASSIC_COLUMNS, classic_cells, keep_classic, keep_memory, keep_reference
+from expunge.audit.classic import baseline as classic
+from expunge.audit.comparison import condition_number
+from expunge.audit.engine import Experiment, Plan, Task
+from expunge.audit.experiments import regimes
+from expunge.audit.numbers import Number, spread_of
+from expunge.audit.own_keys import REGIME as OWN
+from expunge.audit.own_keys import describe_keys
+from expunge.audit.task_record import Outcome, Place
+from expunge.errors import DeletionRefused, SolveError
+from expunge.memory.memory import Memory
+from expunge.problem.tolerances import PARTITION_THRESHOLD
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = [
+    "EXPERIMENT",
+    "Scene",
+    "chunks",
+    "delete_classic",
+    "delete_ours",
+    "regimes_of",
+    "set_up",
+    "trial_settings",
+]
+
+REFERENCES = ("daqp", "clarabel")
+QUICK_TRIALS, CHUNK = 40, 20
+# Contexts of one's own keys: as large as the clinical ones.
+OWN_SIZE = 40
+ARMS = ("ours", "classic", "decay", "refit", *REFERENCES)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One trial's arrays in an outcome, by name, and its settings."""
+
+    regime: str
+    number: int
+    keys: str
+    retained: str
+    probes: list[str]
+    values: str
+    removed: tuple[int, ...]
+    cap: float
+    sigma: float
+
+    def name(self, what: str) -> str:
+        """Name of a state of this trial."""
+        return f"{self.regime}/{self.number:03d}/{what}"
+
+    def place(self, arm: str) -> Place:
+        """Where this trial's rows of an arm belong."""
+        return Place(self.regime, arm, self.number)
+
+
+def regimes_of(plan: Plan) -> tuple[str, ...]:
+    """The paper's regimes, or one's own keys."""
+    return regimes.REGIMES if plan.keys is None else (OWN,)
+
+
+def trial_settings(plan: Plan) -> dict[str, Any]:
+    """What decides the trials."""
+    return {
+        "regimes": list(regimes_of(plan)),
+        "trials": _trials(plan),
+        "seed": 0,
+        "nu": regimes.NU if plan.nu is None else plan.nu,
+        "sigma": regimes.SIGMA if plan.sigma is None else plan.sigma,
+        "clinical": plan.clinical,
+        **({"keys": describe_keys(plan), "size": OWN_SIZE} if plan.keys is not None else {}),
+    }
+
+
+def chunks(plan: Plan) -> list[Task]:
+    """Trials of each regime, some at a time; a task draws those before its own, and solves none of them."""
+    count = _trials(plan)
+    return [
+        Task(f"{regime}-{start:04d}", {"regime": regime, "start": start, "stop": min(start + CHUNK, count)})
+        for regime in regimes_of(plan)
+        for start in range(0, count, CHUNK)
+    ]
+
+
+def set_up(outcome: Outcome, plan: Plan, task: Task, values: Literal["scalars", "values"]) -> list[Scene]:
+    """Draw a task's trials and keep their arrays; ``values`` says which of the protocol's values the entries carry."""
+    regime, start, stop = task.arguments["regime"], task.arguments["start"], task.arguments["stop"]
+    if plan.keys is None:
+        drawn = regimes.draw_trials(regime, stop, source=plan.clinical if regime == "clinical" else None)
+    else:
+        drawn = regimes.draw_own(plan.keys, stop, size=min(OWN_SIZE, len(plan.keys)))
+    settings = trial_settings(plan)
+    scenes = []
+    for number, trial in islice(enumerate(drawn), start, stop):
+        size = len(trial.keys)
+        prefix = f"{number:03d}"
+        removed = tuple(int(row) for row in trial.removed)
+        keys = outcome.array(f"{prefix}/keys", trial.keys)
+        kept = outcome.array(f"{prefix}/kept", np.delete(np.arange(size), trial.removed))
+        gone = outcome.array(f"{prefix}/removed", np.array(removed))
+        jittered = outcome.array(f"{prefix}/jittered", trial.jittered)
+        content = trial.scalars if values == "scalars" else trial.values
+        scenes.append(
+            Scene(
+                regime,
+                number,
+                keys=keys,
+                retained=f"{keys}[{kept}]",
+                probes=[f"{keys}[{kept}]", f"{keys}[{gone}]", jittered],
+                values=outcome.array(f"{prefix}/values", content.reshape(size - len(removed), -1)),
+                removed=removed,
+                cap=trial.cap if plan.nu is None else 1.0 / (plan.nu * size),
+                sigma=settings["sigma"],
+            )
+        )
+    return scenes
+
+
+def delete_ours(outcome: Outcome, scene: Scene) -> str | None:
+    """Delete from a memory in one transaction; the state's name, or None where it was refused."""
+    place, name = scene.place("ours"), scene.name("ours")
+    keys = outcome.get(scene.keys)
+    try:
+        memory = Memory.fit(keys, np.zeros(len(keys)), sigma=scene.sigma, cap=scene.cap)
+        with outcome.timed(place, "delete"):
+            receipt = memory.delete([str(row) for row in scene.removed])
+    except (DeletionRefused, SolveError) as problem:
+        status = "refused" if isinstance(problem, DeletionRefused) else "failed"
+        outcome.trial(place, "delete", status, "", error=str(problem))
+        return None
+    keep_memory(outcome, place, name, memory, keys=scene.retained, values=scene.values)
+    outcome.trial(place, "delete", "returned", receipt.outcome, state=name, pivots=receipt.pivots)
+    return name
+
+
+def delete_classic(outcome: Outcome, scene: Scene) -> tuple[str | None, str | None]:
+    """Delete by the paper's update, one entry after the other: names of the state it returned and of its refit.
+
+    The refit is solved first, as in the paper, and published where the update does not complete.
+    """
+    place, refitting = scene.place("classic"), scene.place("refit")
+    settings: dict[str, Any] = {"cap": scene.cap, "sigma": scene.sigma}
+    try:
+        fresh = classic.refit(outcome.get(scene.retained), **settings)
+        memory = classic.Classic.fit(outcome.get(scene.keys), **settings)
+    except SolveError as problem:
+        outcome.trial(refitting, "fit", "failed", "", error=str(problem))
+        outcome.trial(place, "delete", "failed", "", error=str(problem))
+        return None, None
+    kept = {"keys": scene.retained, "values": scene.values, **settings}
+    refit = keep_classic(outcome, refitting, scene.name("refit"), fresh, role="reference", **kept)
+    outcome.trial(refitting, "fit", "returned", "program", state=refit)
+    steps = []
+    with outcome.timed(place, "delete"):
+        for row in scene.removed:
+            steps.append(memory.delete(row))
+            if steps[-1].published is None:
+                break
+    cells = classic_cells(steps)
+    if steps[-1].published is None:
+        outcome.trial(place, "delete", "returned", "fallback", error=steps[-1].error, state=refit, **cells)
+        return None, refit
+    name = keep_classic(outcome, place, scene.name("classic"), steps[-1].published, **kept)
+    outcome.trial(place, "delete", "returned", "update", state=name, **cells)
+    return name, refit
+
+
+def _perform(plan: Plan, task: Task) -> Outcome:
+    outcome = Outcome(task.unit)
+    for scene in set_up(outcome, plan, task, "scalars"):
+        settings = {"keys": scene.retained, "values": scene.values, "cap": scene.cap, "sigma": scene.sigma}
+        conditioning = condition_number(outcome.get(scene.retained), scene.sigma)
+        ours = delete_ours(outcome, scene)
+        references = {
+            backend: keep_reference(
+                outcome,
+                scene.place("ours"),
+                scene.name(backend),
+                backend=backend,
+                **settings,  # type: ignore[arg-type]
+            )
+            for backend in REFERENCES
+        }
+        theirs, refit = delete_classic(outcome, scene)
+        pairs = [
+            *(("ours", ours, backend, state) for backend, state in references.items()),
+            ("classic", theirs, "refit", refit),
+            ("classic", theirs, "daqp", references["daqp"]),
+            ("decay", _decayed(outcome, scene), "refit", refit),
+        ]
+        for arm, state, against, reference in pairs:
+            if state is not None and reference is not None:
+                outcome.compare(
+                    scene.place(arm), state, reference, scene.probes, against=against, conditioning=conditioning
+                )
+    return outcome
+
+
+def _decayed(outcome: Outcome, scene: Scene) -> str | None:
+    """The comparator: nothing is removed, two coefficients are made small."""
+    place = scene.place("decay")
+    keys = outcome.get(scene.keys)
+    try:
+        start = classic.Classic.fit(keys, cap=scene.cap, sigma=scene.sigma).state
+    except SolveError as problem:
+        outcome.trial(place, "delete", "failed", "", error=str(problem))
+        return None
+    decayed = classic.decay(keys, start, np.array(scene.removed), cap=scene.cap, sigma=scene.sigma)
+    name = outcome.state(
+        scene.name("decay"),
+        place,
+        role="comparator",
+        source="classic",
+        keys=scene.keys,
+        coefficients=decayed.coefficients,
+        offset=decayed.offset,
+        cap=scene.cap,
+        sigma=scene.sigma,
+    )
+    outcome.trial(place, "delete", "returned", "decay", state=name)
+    return name
+
+
+def _numbers(tables: Mapping[str, polars.DataFrame]) -> list[Number]:
+    numbers: list[Number] = []
+    for regime in tables["trials"]["regime"].unique(maintain_order=True):
+        for arm in ARMS:
+            trials = (("regime", "==", regime), ("arm", "==", arm))
+            for name, more in (("attempted", ()), ("returned", (("status", "==", "returned"),))):
+                numbers.append(Number(f"{regime}/{arm}/{name}", "trials", (*trials, *more), "status", "count"))
+            numbers.append(Number(f"{regime}/{arm}/residual/max", "states", trials, "worst", "max"))
+        for arm, path in (("ours", "rescued"), ("classic", "fallback")):
+            where = (("regime", "==", regime), ("arm", "==", arm), ("path", "==", path))
+            numbers.append(Number(f"{regime}/{arm}/{path}", "trials", where, "path", "count"))
+        updates = (("regime", "==", regime), ("arm", "==", "classic"))
+        numbers += [
+            Number(f"{regime}/classic/{column}", "trials", updates, column, "sum")
+            for column in ("violations", "explained")
+        ]
+        for arm, against in (
+            *(("ours", backend) for backend in REFERENCES),
+            ("classic", "refit"),
+            ("classic", "daqp"),
+            ("decay", "refit"),
+        ):
+            numbers += _pair_numbers(regime, arm, against)
+    return numbers
+
+
+def _pair_numbers(regime: str, arm: str, against: str) -> list[Number]:
+    """Tables 3 and 4 for one arm and one reference."""
+    name = f"{regime}/{arm}/{against}"
+    rows = (("regime", "==", regime), ("arm", "==", arm), ("against", "==", against))
+    agree, differ = (("partition_match", "==", True),), (("partition_match", "==", False),)
+    strict = (("strictness", ">=", PARTITION_THRESHOLD),)
+    table = "comparisons"
+    numbers = spread_of(f"{name}/score_difference", table, rows, "score_difference")
+    if arm == "decay":
+        return numbers
+    return [
+        *numbers,
+        *spread_of(f"{name}/readout_percent", table, rows, "readout_percent"),
+        Number(f"{name}/partition_match", table, (*rows, *agree), "partition_match", "count"),
+        Number(f"{name}/compared", table, rows, "partition_match", "count"),
+        Number(f"{name}/strict", table, (*rows, *strict), "strictness", "count"),
+        Number(f"{name}/strict/partition_match", table, (*rows, *strict, *agree), "strictness", "count"),
+        Number(f"{name}/disagreeing/score_difference/median", table, (*rows, *differ), "score_difference", "median"),
+        Number(f"{name}/disagreeing/score_difference/max", table, (*rows, *differ), "score_difference", "max"),
+        Number(f"{name}/agreeing/score_difference/median", table, (*rows, *agree), "score_difference", "median"),
+        Number(f"{name}/agreeing/score_difference/max", table, (*rows, *agree), "score_difference", "max"),
+        Number(f"{name}/conditioning/spearman", table, rows, "score_difference", "spearman:conditioning"),
+        Number(f"{name}/objective_gap/max", table, rows, "objective_gap", "max"),
+        Number(f"{name}/objective_gap/spearman", table, rows, "score_difference", "spearman:objective_gap"),
+        Number(f"{name}/worst trial/score_percent", table, rows, "score_percent", "at-max:score_difference"),
+        Number(f"{name}/worst trial/readout_percent", table, rows, "readout_percent", "at-max:score_difference"),
+    ]
+
+
+def _trials(plan: Plan) -> int:
+    return QUICK_TRIALS if plan.quick else regimes.TRIALS
+
+
+def _headlines(numbers: Mapping[str, float]) -> list[str]:
+    """Table 3, a line a regime and arm."""
+    lines = []
+    for regime in dict.fromkeys(name.partition("/")[0] for name in numbers):
+        for arm, against in (("ours", "daqp"), ("ours", "clarabel"), ("classic", "refit")):
+            name = f"{regime}/{arm}/{against}"
+            if f"{name}/score_difference/max" not in numbers:
+                continue
+            spread = " / ".join(
+                f"{numbers[f'{name}/score_difference/{word}']:.1e}" for word in ("median", "p95", "max")
+            )
+            lines.append(
+                f"{regime:<10} {arm:<8} against {against:<7} {numbers[f'{regime}/{arm}/returned']:.0f} of "
+                f"{numbers[f'{regime}/{arm}/attempted']:.0f}, partitions {numbers[f'{name}/partition_match']:.0f} of "
+                f"{numbers[f'{name}/compared']:.0f}, score difference {spread}"
+            )
+    return lines
+
+
+EXPERIMENT = Experiment(
+    name="deletion",
+    title="Deletion beside a refit at the same cap",
+    section="Tables 3 and 4",
+    settings=lambda plan: {**trial_settings(plan), "references": list(REFERENCES), "decay": 0.01},
+    tasks=chunks,
+    scheduled=lambda plan: {f"{regime}/{arm}": _trials(plan) for regime in regimes_of(plan) for arm in ARMS},
+    perform=_perform,
+    numbers=_numbers,
+    headlines=_headlines,
+    columns={"trials": {"pivots": "whole", **CLASSIC_COLUMNS}},
+    own_keys=True,
+    clinical=True,
+)

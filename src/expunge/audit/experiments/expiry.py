@@ -1,0 +1,204 @@
+"""The three-key example of a certificate that expires (paper, Example 1 and Proposition 2; protocol P1).
+
+Key 3 is reserve and is dropped, which changes nothing; then (0, −10) arrives and key 3 would be active. Four histories
+are kept: ``full`` (never dropped), ``dropped`` (the paper's), ``archive`` (dropped under warranty, brought back when
+the warranty ends) and ``refuse`` (an admission that would end a certificate is refused). Probes: the query for the
+removal; the four keys and the query for the admission. The classic arm is there for its solver residue, which the
+paper reports as 4.6e-9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expunge.audit.arms import keep_classic, keep_memory, keep_reference
+from expunge.audit.classic.baseline import Classic
+from expunge.audit.engine import Experiment, Plan, Task
+from expunge.audit.numbers import Number
+from expunge.audit.task_record import Outcome, Place
+from expunge.errors import AdmissionRefused
+from expunge.memory.memory import Memory
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["EXPERIMENT"]
+
+KEYS = ((-1.0, 0.0), (1.0, 0.0), (0.0, 0.9))
+VALUES = (1.0, 2.0, 9.0)
+ARRIVAL, ARRIVAL_VALUE = (0.0, -10.0), 3.0
+QUERY = (0.25, 0.1)
+CAP, SIGMA = 1.0, 5.0
+RESERVE_ROW = 2
+REGIME = "three keys"
+PROBES = ["after", "query"]
+
+
+def _settings(plan: Plan) -> dict[str, Any]:
+    return {
+        "keys": KEYS,
+        "values": VALUES,
+        "arrival": ARRIVAL,
+        "arrival_value": ARRIVAL_VALUE,
+        "query": QUERY,
+        "cap": CAP,
+        "sigma": SIGMA,
+    }
+
+
+def _perform(plan: Plan, task: Task) -> Outcome:
+    outcome = Outcome(task.unit)
+    outcome.array("before", np.array(KEYS))
+    outcome.array("before-values", np.array(VALUES)[:, None])
+    outcome.array("kept", np.array([0, 1]))
+    outcome.array("after", np.array([*KEYS, ARRIVAL]))
+    outcome.array("after-values", np.array([*VALUES, ARRIVAL_VALUE])[:, None])
+    outcome.array("kept-after", np.array([0, 1, 3]))
+    outcome.array("query", np.array([QUERY]))
+    outcome.array("key-3", np.array([KEYS[RESERVE_ROW]]))
+    _ours(outcome)
+    _classic(outcome)
+    return outcome
+
+
+def _ours(outcome: Outcome) -> None:
+    full, dropped, kept = Place(REGIME, "full", 0), Place(REGIME, "dropped", 0), Place(REGIME, "archive", 0)
+
+    def fitted() -> Memory:
+        return Memory.fit(KEYS, VALUES, sigma=SIGMA, cap=CAP, ids=["1", "2", "3"])
+
+    never, pruning, cautious, dropping = fitted(), fitted(), fitted(), fitted()
+    before = {"keys": "before", "values": "before-values"}
+    without = {"keys": "before[kept]", "values": "before-values[kept]"}
+    after = {"keys": "after", "values": "after-values"}
+    keep_memory(outcome, full, "full/fit", never, **before)
+    outcome.trial(full, "fit", "returned", "cold", state="full/fit", proved=never.prove().outcome == "proved")
+    outcome.reading(full, "reserve slack", "slack", "full/fit", probe="key-3")
+    outcome.reading(full, "reserve coefficient", "coefficient", "full/fit", row=RESERVE_ROW)
+    keep_reference(outcome, full, "full/fit/daqp", cap=CAP, sigma=SIGMA, backend="daqp", **before)
+    outcome.compare(full, "full/fit", "full/fit/daqp", ["before", "query"], against="daqp")
+
+    receipt = dropping.delete("3")
+    keep_memory(outcome, dropped, "dropped/removed", dropping, **without)
+    outcome.trial(dropped, "delete", "returned", receipt.outcome, state="dropped/removed")
+    outcome.compare(dropped, "dropped/removed", "full/fit", ["query"], against="full")
+
+    receipt = pruning.prune("archive")
+    keep_memory(outcome, kept, "archive/pruned", pruning, **without)
+    outcome.trial(kept, "prune", "returned", receipt.outcome, state="archive/pruned")
+
+    later = {place.arm: Place(REGIME, place.arm, 0, 1) for place in (full, dropped, kept)}
+    receipt = never.admit(ARRIVAL, ARRIVAL_VALUE, id="4")
+    keep_memory(outcome, later["full"], "full/admitted", never, **after)
+    outcome.trial(later["full"], "admit", "returned", receipt.outcome, state="full/admitted")
+    outcome.reading(later["full"], "coefficient after", "coefficient", "full/admitted", row=RESERVE_ROW)
+    keep_reference(outcome, later["full"], "full/admitted/daqp", cap=CAP, sigma=SIGMA, backend="daqp", **after)
+    outcome.compare(later["full"], "full/admitted", "full/admitted/daqp", PROBES, against="daqp")
+
+    receipt = dropping.admit(ARRIVAL, ARRIVAL_VALUE, id="4")
+    keep_memory(
+        outcome,
+        later["dropped"],
+        "dropped/admitted",
+        dropping,
+        keys="after[kept-after]",
+        values="after-values[kept-after]",
+    )
+    outcome.trial(later["dropped"], "admit", "returned", receipt.outcome, state="dropped/admitted")
+    outcome.compare(later["dropped"], "dropped/admitted", "full/admitted", PROBES, against="full")
+
+    receipt = pruning.admit(ARRIVAL, ARRIVAL_VALUE, id="4")
+    order = outcome.array("archive-order", np.array([int(name) - 1 for name in pruning.ids]))
+    keep_memory(
+        outcome,
+        later["archive"],
+        "archive/admitted",
+        pruning,
+        keys=f"after[{order}]",
+        values=f"after-values[{order}]",
+    )
+    outcome.trial(
+        later["archive"],
+        "admit",
+        "returned",
+        receipt.outcome,
+        state="archive/admitted",
+        reactivated=len(receipt.details.get("reactivated", ())),
+    )
+    outcome.compare(later["archive"], "archive/admitted", "full/admitted", PROBES, against="full")
+
+    cautious.prune("archive")
+    refusing = Place(REGIME, "refuse", 0, 1)
+    try:
+        receipt = cautious.admit(ARRIVAL, ARRIVAL_VALUE, id="4", on_expiry="refuse")
+    except AdmissionRefused as refusal:
+        outcome.trial(refusing, "admit", "refused", "", error=refusal.reason)
+    else:
+        outcome.trial(refusing, "admit", "returned", receipt.outcome)
+
+
+def _classic(outcome: Outcome) -> None:
+    """The paper's solver before and after: its residue where the exact change is zero."""
+    place, after = Place(REGIME, "classic", 0), Place(REGIME, "classic", 0, 1)
+    memory = Classic.fit(outcome.get("before"), cap=CAP, sigma=SIGMA)
+    settings: dict[str, Any] = {"cap": CAP, "sigma": SIGMA}
+    keep_classic(outcome, place, "classic/fit", memory.state, keys="before", values="before-values", **settings)
+    outcome.trial(place, "fit", "returned", "fit", state="classic/fit")
+    step = memory.delete(RESERVE_ROW)
+    if step.published is None:
+        outcome.trial(after, "delete", step.status, step.path, error=step.error)
+        return
+    settings |= {"keys": "before[kept]", "values": "before-values[kept]"}
+    keep_classic(outcome, after, "classic/removed", step.published, **settings)
+    outcome.trial(after, "delete", step.status, step.path, state="classic/removed")
+    outcome.compare(after, "classic/removed", "classic/fit", ["query"], against="full")
+
+
+def _numbers(tables: Mapping[str, polars.DataFrame]) -> list[Number]:
+    numbers = [
+        Number("reserve slack", "readings", (("name", "==", "reserve slack"),), "value", "max"),
+        Number("reserve coefficient", "readings", (("name", "==", "reserve coefficient"),), "value", "max"),
+        Number("coefficient after", "readings", (("name", "==", "coefficient after"),), "value", "max"),
+        Number("proved", "trials", (("arm", "==", "full"), ("proved", "==", True)), "proved", "count"),
+        Number("refused", "trials", (("status", "==", "refused"),), "status", "count"),
+        Number("reactivated", "trials", (), "reactivated", "sum"),
+        Number("worst residual", "states", (("source", "==", "ours"),), "worst", "max"),
+    ]
+    for arm, when in (("dropped", 0), ("classic", 1), ("dropped", 1), ("archive", 1)):
+        where = (("arm", "==", arm), ("operation", "==", when), ("against", "==", "full"))
+        moment = "admission" if when and arm != "classic" else "removal"
+        numbers += [
+            Number(f"{arm}/{moment}/{column}", "comparisons", where, column, "max")
+            for column in ("score_difference", "readout_difference")
+        ]
+    return numbers
+
+
+def _headlines(numbers: Mapping[str, float]) -> list[str]:
+    return [
+        f"removing the reserve key moves the readout by {numbers['dropped/removal/readout_difference']:.1e} "
+        f"(the paper's solver: {numbers['classic/removal/readout_difference']:.1e})",
+        f"after the admission it would weigh {numbers['coefficient after']:.3f}; without it scores differ by "
+        f"{numbers['dropped/admission/score_difference']:.1e}, with an archive by "
+        f"{numbers['archive/admission/score_difference']:.1e}",
+    ]
+
+
+EXPERIMENT = Experiment(
+    name="expiry",
+    title="A reserve key that a later admission makes active",
+    section="Example 1",
+    settings=_settings,
+    tasks=lambda plan: [Task("three-keys")],
+    scheduled=lambda plan: {
+        f"{REGIME}/{arm}": count
+        for arm, count in {"full": 2, "dropped": 2, "archive": 2, "refuse": 1, "classic": 2, "daqp": 2}.items()
+    },
+    perform=_perform,
+    numbers=_numbers,
+    headlines=_headlines,
+    columns={"trials": {"proved": "flag", "reactivated": "whole"}},
+)

@@ -1,0 +1,128 @@
+"""What removing an entry now would be, and on what evidence (paper, Propositions 1 and 3).
+
+- `ReserveCertificate`: the coefficient is zero, so removal changes no readout. Point in time: a later admission can
+  make the key active again, which is what warranties are for.
+- `DecrementCertificate`: the coefficient is positive, so removal re-solves, and the target is a fresh fit of the
+  remaining entries at the same cap. That target is one point only if the optimum is unique: distinct keys make the
+  kernel matrix positive definite, and its smallest eigenvalue over the margin says how firmly.
+
+Neither speaks of copies, re-encodings, model weights or another cap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from expunge.problem.kernel import kernel_block
+from expunge.types import Matrix, Vector
+
+__all__ = ["DOES_NOT_COVER", "Certificate", "DecrementCertificate", "ReserveCertificate", "certify"]
+
+DOES_NOT_COVER = (
+    "copies made before the edit",
+    "re-encoding of the remaining entries",
+    "the weights of any model that saw the entry",
+    "a refit at another cap",
+    "later admissions, unless a warranty says so",
+)
+RESERVE_ASSUMPTIONS = (
+    "the stored keys are exact, and the state passed its check",
+    "the query's denominator is not zero",
+    "nothing is admitted or deleted in between",
+)
+DECREMENT_ASSUMPTIONS = (
+    "the stored keys are exact, and the cap stays what it is",
+    "the optimum of the remaining entries is unique",
+)
+
+
+@dataclass(frozen=True)
+class ReserveCertificate:
+    """Removing this entry changes no readout."""
+
+    id: str
+    slack: float
+    proved: bool  # by rigorous bounds or ball arithmetic, not by a tolerance
+    readout_change: float  # measured at every key of the memory, with and without the entry
+    assumptions: tuple[str, ...] = RESERVE_ASSUMPTIONS
+    does_not_cover: tuple[str, ...] = DOES_NOT_COVER
+
+
+@dataclass(frozen=True)
+class DecrementCertificate:
+    """Removing this entry gives what a fresh fit of the others at the same cap would."""
+
+    id: str
+    coefficient: float
+    cap: float
+    duplicates: int  # remaining entries with exactly this key, or with each other's: their split is by convention
+    nearest: float  # smallest distance between two distinct remaining keys, in widths
+    smallest_eigenvalue: float  # of the kernel matrix over the margin keys
+    assumptions: tuple[str, ...] = DECREMENT_ASSUMPTIONS
+    does_not_cover: tuple[str, ...] = DOES_NOT_COVER
+
+    @property
+    def unique(self) -> bool:
+        """Whether the remaining keys are distinct, so that the target is one point in exact arithmetic."""
+        return self.duplicates == 0
+
+
+Certificate = ReserveCertificate | DecrementCertificate
+
+
+def certify(
+    row: int,
+    name: str,
+    keys: Matrix,
+    values: Matrix,
+    coefficients: Vector,
+    *,
+    offset: float,
+    cap: float,
+    sigma: float,
+    proved: bool,
+) -> Certificate:
+    """Certificate for removing one row of a checked state."""
+    rest = np.delete(np.arange(keys.shape[0]), row)
+    if coefficients[row] == 0.0:
+        similarity = float(kernel_block(keys[[row]], keys, sigma)[0] @ coefficients)
+        return ReserveCertificate(
+            id=name,
+            slack=offset - 1.0 + 2.0 * similarity,
+            proved=proved,
+            readout_change=_readout_change(row, keys, values, coefficients, sigma),
+        )
+    remaining = keys[rest]
+    distinct = np.unique(remaining, axis=0)
+    margin = np.flatnonzero((coefficients > 0.0) & (coefficients < cap))
+    block = kernel_block(keys[margin], keys[margin], sigma)
+    return DecrementCertificate(
+        id=name,
+        coefficient=float(coefficients[row]),
+        cap=cap,
+        duplicates=int(remaining.shape[0] - distinct.shape[0]),
+        nearest=_nearest(distinct) / sigma,
+        smallest_eigenvalue=float(np.linalg.eigvalsh(block)[0]) if margin.size else float("nan"),
+    )
+
+
+def _nearest(points: Matrix) -> float:
+    from scipy.spatial import cKDTree
+
+    if points.shape[0] < 2:
+        return float("inf")
+    distances: Matrix = np.asarray(cKDTree(points).query(points, k=2)[0])
+    return float(distances[:, 1].min())
+
+
+def _readout_change(row: int, keys: Matrix, values: Matrix, coefficients: Vector, sigma: float) -> float:
+    """Largest change of the readout at the memory's own keys when one row's terms are left out."""
+    weights = kernel_block(keys, keys, sigma) * coefficients
+    without = weights.copy()
+    without[:, row] = 0.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        change = (weights @ values) / weights.sum(axis=1, keepdims=True)
+        change -= (without @ values) / without.sum(axis=1, keepdims=True)
+    return float(np.nanmax(np.abs(change), initial=0.0))

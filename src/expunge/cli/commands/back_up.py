@@ -1,0 +1,129 @@
+"""Commands that keep a store safe: backup, restore."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from expunge.cli.command_definition import command
+from expunge.cli.context import Session, read_file
+from expunge.errors import InputError
+
+__all__ = ["add"]
+
+PANEL = "Keep"
+
+
+def add(app: typer.Typer) -> None:
+    """Register the commands."""
+    command(
+        app,
+        "backup",
+        panel=PANEL,
+        examples=["expunge backup monday.db", "expunge backup monday.db --store sqlite:///ward.db"],
+    )(backup)
+    command(
+        app,
+        "restore",
+        panel=PANEL,
+        examples=[
+            "expunge restore monday.db --store sqlite:///new.db --key expunge.db.key",
+            "expunge restore monday.db --store sqlite:///new.db --key expunge.db.key \\\n"
+            "--ledger log.jsonl --checkpoint kept.txt",
+        ],
+    )(restore)
+
+
+def backup(session: Session, file: Annotated[Path, typer.Argument(metavar="FILE", help="A new SQLite file.")]) -> None:
+    """Write a copy of the whole store.
+
+    It is consistent, and without the signing key. A backup holds content. Whatever is erased from the store later is
+    still in it: restore it only with the newest ledger, and destroy backups when their time has come.
+    """
+    from expunge.cli.output import counted
+
+    with session.store() as store, session.progress("Copying", None):
+        store.backup(file)
+        size, names = store.size, store.names()
+    session.show(
+        {"file": file, "memories": names, "leaves": size},
+        f"{file}: {counted(len(names), 'memory')}, {counted(size, 'leaf', 'leaves')} of the ledger",
+    )
+
+
+def restore(
+    session: Session,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")],
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            "--ledger", metavar="FILE", help="The newest ledger there is (expunge log --out).", show_default=False
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="FILE",
+            help="A kept head that the ledger must reach; else LEDGER.checkpoint, if it is there.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Fill a new store from a backup; the erased stays erased.
+
+    Every erasure that the ledger records is applied again. Needs --key: the restored store continues the ledger that
+    this key signs. Content that was erased after the backup never reaches the new database. Without --ledger, erasures
+    made after the backup are not known and not applied.
+    """
+    from expunge.cli.commands.sign_heads import head_of
+    from expunge.cli.output import counted, fields
+
+    if session.signing_key is None:
+        raise InputError("the restored store continues its ledger: give --key with the signing key of the old one")
+    if not session.signing_key.exists():
+        raise InputError(f"there is no key file at {session.signing_key}; restoring needs the key of the old store")
+    beside = None if ledger is None else Path(f"{ledger}.checkpoint")
+    if checkpoint is None and beside is not None and beside.is_file():
+        # What expunge log --out writes beside it: a ledger that was cut would bring back what was erased.
+        checkpoint = beside
+    kept = None if checkpoint is None else head_of(read_file(checkpoint))[1]
+    new = session.file is not None and not session.file.exists()
+    done = False
+    try:
+        with session.store(create=True) as store, session.progress("Restoring", None):
+            result = store.restore(file, ledger=ledger, checkpoint=kept)
+            size = store.size
+            done = True
+    finally:
+        # An empty store that this command made is in nobody's way.
+        if new and not done and session.file is not None:
+            for end in ("", "-wal", "-shm"):
+                Path(f"{session.file}{end}").unlink(missing_ok=True)
+    erased = sum(len(names) for names in result.erased_again.values())
+    session.show(
+        {**vars(result), "leaves": size},
+        fields(
+            [
+                ("restored", ", ".join(result.memories) or "nothing"),
+                ("erased again", f"{erased} entries" if erased else "none needed"),
+                ("stay dropped", ", ".join(result.dropped)),
+                ("lost", "; ".join(f"{name}: {reason}" for name, reason in result.lost.items())),
+                ("edits lost", str(result.edits_lost) if result.edits_lost else ""),
+                (
+                    "HOLDS LOST",
+                    f"{counted(result.holds_lost, 'hold')} placed after the backup: place them again before anything "
+                    "is erased"
+                    if result.holds_lost
+                    else "",
+                ),
+                ("ledger", f"{size} leaves"),
+            ]
+        ),
+    )
+    if ledger is None:
+        session.note("No --ledger: erasures made after the backup are not known here.")
+    elif checkpoint is None:
+        session.note(f"No {beside} and no --checkpoint: a ledger that was cut short would not be noticed.")

@@ -1,0 +1,354 @@
+"""Commands that take entries out, or keep them from being taken: delete, prune, erase-subject, hold, release."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from expunge.cli.command_definition import command
+from expunge.cli.context import Session
+from expunge.cli.edit_options import (
+    EvidenceOption,
+    ExpectedOption,
+    IdempotencyOption,
+    YesOption,
+    bundle_paths,
+    finish,
+    preview_content,
+    preview_rows,
+    prior_of,
+    save_evidence,
+    write_bundles,
+)
+from expunge.errors import InputError, StoreError, VerificationError
+
+if TYPE_CHECKING:
+    from expunge.attestation.evidence import Prior
+    from expunge.store import Store, SubjectErasure
+
+__all__ = ["add"]
+
+PANEL = "Edit"
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The memory.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and do nothing.", show_default=False)]
+
+
+def add(app: typer.Typer) -> None:
+    """Register the commands."""
+    command(
+        app,
+        "delete",
+        panel=PANEL,
+        examples=[
+            "expunge delete icu-7 h016 h017",
+            "expunge delete icu-7 --subject patient-17 --dry-run",
+            "expunge delete icu-7 --subject patient-17 --yes --evidence erasure.zip",
+        ],
+    )(delete)
+    command(
+        app,
+        "prune",
+        panel=PANEL,
+        examples=[
+            "expunge prune icu-7 --dry-run",
+            "expunge prune icu-7",
+            "expunge prune icu-7 --mode forget --sketch 4 --yes",
+        ],
+    )(prune)
+    command(
+        app,
+        "erase-subject",
+        panel=PANEL,
+        examples=[
+            "expunge erase-subject patient-17 --dry-run",
+            "expunge erase-subject patient-17 --yes",
+            "expunge erase-subject patient-17 --yes \\\n--evidence bundles/ --idempotency-key $(uuidgen)",
+        ],
+    )(erase_subject)
+    command(
+        app,
+        "hold",
+        panel=PANEL,
+        examples=[
+            "expunge hold icu-7 --subject patient-17 --reason 'court order'",
+            "expunge hold icu-7 h016 --reason 'incident review'",
+            "expunge hold",
+        ],
+    )(hold)
+    command(app, "release", panel=PANEL, examples=["expunge hold", "expunge release 912"])(release)
+
+
+def delete(
+    session: Session,
+    name: Name,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The entries.", show_default=False)] = None,
+    subject: Annotated[
+        str | None,
+        typer.Option("--subject", metavar="NAME", help="Every entry of this subject instead.", show_default=False),
+    ] = None,
+    yes: YesOption = False,
+    evidence: EvidenceOption = None,
+    expected: ExpectedOption = None,
+    idempotency_key: IdempotencyOption = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Delete entries by id or by subject.
+
+    One checked transaction. Afterwards the memory equals a fresh fit of the rest at the same cap, and key, value,
+    payload and salt are gone from the database. Refused, with nothing changed, where too few entries would be left for
+    the cap, where a hold forbids it, or where no path passes the check.
+    """
+    from expunge.cli.output import counted
+
+    if bool(ids) == (subject is not None):
+        raise InputError("say what to delete: ids, or --subject NAME, and one of them")
+    wanted = ids or None
+    with session.store() as store:
+        memory = store[name]
+        if dry_run:
+            finish(session, memory.delete(wanted, subject=subject, dry_run=True, expected=expected), name)
+            return
+        what = counted(len(ids or []), "entry") if subject is None else f"every entry of subject {subject!r}"
+        session.confirm(f"Delete {what} from {name!r}? Their content cannot be brought back.", yes=yes)
+        prior = prior_of(memory, evidence)
+        receipt = memory.delete(
+            wanted,
+            subject=subject,
+            expected=expected or (memory.digest if evidence else None),
+            idempotency_key=idempotency_key,
+        )
+        session.note_of_erasure()
+        finish(session, receipt, name, store=store, memory=memory, evidence=evidence, prior=prior)
+
+
+def prune(
+    session: Session,
+    name: Name,
+    mode: Annotated[
+        str, typer.Option("--mode", metavar="archive|forget", help="Keep the content aside, or keep none of it.")
+    ] = "archive",
+    sketch: Annotated[
+        int,
+        typer.Option(
+            "--sketch", metavar="N", help="Numbers kept of each entry so that its warranty lasts longer.", min=0
+        ),
+    ] = 0,
+    yes: YesOption = False,
+    evidence: EvidenceOption = None,
+    expected: ExpectedOption = None,
+    idempotency_key: IdempotencyOption = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Drop entries proved to weigh nothing, under warranty.
+
+    No readout changes. In the mode archive the content is kept aside, and an entry comes back when it would weigh
+    something again; in the mode forget it is destroyed, and its certificate holds until `expunge warranties` says
+    that it has expired.
+    """
+    if mode not in ("archive", "forget"):
+        raise InputError(f"--mode is archive or forget, not {mode!r}")
+    chosen: Any = mode
+    with session.store() as store:
+        memory = store[name]
+        if dry_run:
+            finish(session, memory.prune(chosen, sketch=sketch, dry_run=True, expected=expected), name)
+            return
+        if mode == "forget":
+            session.confirm(
+                f"Forget every zero-weight entry of {name!r}? Their content cannot be brought back.", yes=yes
+            )
+        prior = prior_of(memory, evidence)
+        receipt = memory.prune(
+            chosen,
+            sketch=sketch,
+            expected=expected or (memory.digest if evidence else None),
+            idempotency_key=idempotency_key,
+        )
+        if mode == "forget":
+            session.note_of_erasure()
+        finish(session, receipt, name, store=store, memory=memory, evidence=evidence, prior=prior)
+
+
+def erase_subject(
+    session: Session,
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="The person.")],
+    yes: YesOption = False,
+    evidence: Annotated[
+        Path | None,
+        typer.Option(
+            "--evidence",
+            metavar="FOLDER",
+            help="Write one evidence bundle a memory (they hold content).",
+            show_default=False,
+        ),
+    ] = None,
+    idempotency_key: IdempotencyOption = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Erase everything of one subject, in every memory.
+
+    Each memory is one transaction with its own receipt, and one summary goes into the ledger. Where the erasure is
+    refused (a hold, the cap), that memory keeps all of the subject's entries, and the command exits with 3.
+    """
+    from expunge.cli.output import fields
+
+    with session.store() as store:
+        if dry_run:
+            previews = store.erase_subject(subject, dry_run=True)
+            session.show(
+                {
+                    "subject": subject,
+                    "dry_run": True,
+                    "memories": [preview_content(*item) for item in previews.items()],
+                },
+                *(fields(preview_rows(*item)) for item in previews.items()),
+            )
+            if any(preview.outcome == "refused" for preview in previews.values()):
+                raise typer.Exit(3)
+            return
+        session.confirm(f"Erase everything of {subject!r} from {session.place}? It cannot be brought back.", yes=yes)
+        paths = {} if evidence is None else bundle_paths(evidence, store.names())
+        priors = {name: _prior(store, name, path) for name, path in paths.items()}
+        done = store.erase_subject(subject, idempotency_key=idempotency_key)
+        wanted = {
+            part.memory: part.receipt.index
+            for part in done.memories
+            if evidence is not None and part.receipt is not None and part.applied
+        }
+
+        def save(name: str) -> None:
+            if name not in paths:
+                raise StoreError(f"{name!r} was not there when the erasure began")
+            save_evidence(paths[name], store, store[name], priors[name], wanted[name])
+
+        try:
+            session.note_of_erasure()
+            written = {name: path for name, path in paths.items() if name in wanted}
+            _show_erasure(session, subject, done, written, keyed=idempotency_key is not None)
+            sys.stdout.flush()
+        finally:
+            write_bundles((paths.get(name, evidence), partial(save, name)) for name in wanted)
+    if not done.complete:
+        raise typer.Exit(4 if any(part.outcome == "failed" for part in done.memories) else 3)
+
+
+def _prior(store: Store, name: str, path: Path) -> Prior | None:
+    """What evidence needs of a memory; nothing of a damaged one, which must not keep the others from being erased."""
+    try:
+        return prior_of(store[name], path)
+    except VerificationError:
+        return None
+
+
+def _show_erasure(
+    session: Session, subject: str, done: SubjectErasure, paths: Mapping[str, Path], *, keyed: bool
+) -> None:
+    """Print what became of a subject in each memory, the summary's salt, and where evidence goes."""
+    from expunge.cli.output import counted, fields, listing, receipt_content
+
+    content = {
+        "subject": subject,
+        "complete": done.complete,
+        "index": done.index,
+        "salt": done.salt,
+        "memories": [
+            {
+                "name": part.memory,
+                "outcome": part.outcome,
+                "reason": part.reason,
+                "receipt": None if part.receipt is None else receipt_content(part.receipt),
+                "evidence": paths.get(part.memory),
+            }
+            for part in done.memories
+        ],
+    }
+    rows = [
+        [
+            part.memory,
+            part.outcome,
+            str(len(part.applied)),
+            "" if part.receipt is None else str(part.receipt.index),
+            part.reason or ""
+            if part.receipt is None or not part.applied
+            else f"worst error {part.receipt.check.worst:.0e}",
+        ]
+        for part in done.memories
+    ]
+    entries = sum(len(part.applied) for part in done.memories)
+    kept = "kept nowhere else" if not keyed else "else only sealed, under the idempotency key and the signing key"
+    session.show(
+        content,
+        listing(["memory", "outcome", "entries", "leaf", "check"], rows, right=["entries", "leaf"]),
+        fields(
+            [
+                ("erased", f"{counted(entries, 'entry')} of {subject} in {counted(len(done.applied), 'memory')}"),
+                ("summary", f"leaf {done.index} (expunge log {done.index})"),
+                ("salt", f"{done.salt.hex()} ({kept}: it shows whom the summary is about)"),
+                ("left", "" if done.complete else "NOT complete: see the reasons above"),
+            ]
+        ),
+    )
+
+
+def hold(
+    session: Session,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="The memory; without it, holds are listed.", show_default=False),
+    ] = None,
+    entry: Annotated[str | None, typer.Argument(metavar="[ID]", help="The entry.", show_default=False)] = None,
+    subject: Annotated[
+        str | None,
+        typer.Option(
+            "--subject", metavar="NAME", help="Every entry of this subject, present and to come.", show_default=False
+        ),
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why.", show_default=False)] = None,
+) -> None:
+    """Forbid the erasure of an entry or subject, or list holds.
+
+    An erasure that would touch what is held is refused with the reason, and the refusal has its receipt.
+    """
+    from expunge.cli.output import fields, listing
+
+    with session.store() as store:
+        if entry is None and subject is None and reason is None:
+            found = store.holds(name)
+            if session.as_json:
+                session.lines(vars(one) for one in found)
+            elif found:
+                rows = [[str(one.number), one.memory, one.id or "", one.subject or "", one.reason] for one in found]
+                session.out.print(listing(["hold", "memory", "id", "subject", "reason"], rows, right=["hold"]))
+            else:
+                session.note("nothing is held")
+            return
+        if name is None or reason is None:
+            raise InputError("a hold needs NAME, an ID or --subject, and --reason")
+        placed = store.hold(name, entry, subject=subject, reason=reason)
+    session.show(
+        vars(placed),
+        fields(
+            [
+                ("hold", str(placed.number)),
+                ("on", f"{name}: {entry or 'every entry of ' + str(subject)}"),
+                ("reason", reason),
+                ("ends with", f"expunge release {placed.number}"),
+            ]
+        ),
+    )
+
+
+def release(
+    session: Session,
+    number: Annotated[int, typer.Argument(metavar="HOLD", help="Its number (expunge hold lists them).")],
+) -> None:
+    """End a hold."""
+    with session.store() as store:
+        leaf = store.release(number)
+    session.show({"released": number, "index": leaf.index}, f"hold {number} released (leaf {leaf.index})")

@@ -1,0 +1,246 @@
+"""``expunge serve``, and ``expunge token``: the service, and who may ask it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from expunge.cli.command_definition import command, group
+from expunge.cli.context import Session
+from expunge.errors import InputError
+
+if TYPE_CHECKING:
+    from expunge.service.tokens import Token
+
+__all__ = ["add"]
+
+PANEL = "Serve"
+DEMO = Path("expunge-demo")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_LIFETIME = re.compile(r"([0-9]{1,6})([smhd])")
+
+
+def add(app: typer.Typer) -> None:
+    """Register the commands."""
+    command(
+        app,
+        "serve",
+        panel=PANEL,
+        examples=[
+            "expunge serve --demo",
+            "expunge serve --store sqlite:///ward.db",
+            "expunge serve --store postgresql://ward@db/ward --key ward.pem --workers 4",
+            "expunge serve --host 0.0.0.0 --tls-cert ward.crt --tls-key ward.key",
+        ],
+    )(serve)
+    tokens = group(
+        "token",
+        summary="Make, list and revoke tokens for the service.",
+        examples=["expunge token create --scope read", "expunge token list", "expunge token revoke 5b3f9a0c12de"],
+    )
+    command(
+        tokens,
+        "create",
+        examples=[
+            "expunge token create --scope read --scope write",
+            "expunge token create --scope erase --memory icu-7 --expires 30d \\\n--note 'erasure desk'",
+        ],
+    )(create)
+    command(tokens, "list", examples=["expunge token list", "expunge token list --json"])(list_tokens)
+    command(tokens, "revoke", examples=["expunge token revoke 5b3f9a0c12de"])(revoke)
+    app.add_typer(tokens, rich_help_panel=PANEL)
+
+
+def serve(
+    session: Session,
+    host: Annotated[str, typer.Option("--host", metavar="NAME", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="Port; 0 takes a free one.", min=0, max=65_535)] = 8000,
+    workers: Annotated[int, typer.Option("--workers", help="Processes.", min=1, max=64)] = 1,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Serve the demo's store, made if need be, with a token.", show_default=False)
+    ] = False,
+    folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="Where the demo is.")] = DEMO,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="PATH", help="Audit report to show: a file or folder.", show_default=False),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate (PEM).", show_default=False)
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="Its private key (PEM).", show_default=False)
+    ] = None,
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Listen to other machines without TLS.", show_default=False),
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", help="Seconds that an edit waits for another.", min=0.1, max=3600)
+    ] = 30.0,
+    body_bytes: Annotated[int, typer.Option("--max-body", help="Bytes of a body.", min=1024)] = 8 << 20,
+    dimension: Annotated[int, typer.Option("--max-dimension", help="Coordinates of a vector.", min=1)] = 4096,
+    batch: Annotated[int, typer.Option("--max-batch", help="Entries of a batch.", min=1)] = 1000,
+) -> None:
+    """Serve the store over HTTP, with the page.
+
+    Listens to this machine only, unless there is TLS. Nothing but health and the page's own files is open without a
+    token. Logs are JSON lines on standard error, without content. SIGTERM finishes what is in flight.
+    """
+    from expunge.service import require
+
+    require()
+    from expunge.service.server import Address
+    from expunge.service.server import serve as run
+    from expunge.service.settings import Limits, Settings
+
+    address = Address(host, port, tls_cert, tls_key, insecure).found()
+    if report is not None and not report.exists():
+        raise InputError(f"there is no report at {report}")
+    if demo:
+        session = _demo(session, folder)
+    token = _welcome(session, demo)
+    settings = Settings(
+        url=session.url,
+        signing_key=session.signing_key,
+        timeout=timeout,
+        report=None if report is None else report.resolve(),
+        tls=address.tls,
+        limits=Limits(body_bytes=body_bytes, dimension=dimension, batch=batch),
+    )
+    opening = address.url if token is None else f"{address.url}#token={token}"
+    session.show({"url": address.url, "token": token, "workers": workers}, f"expunge serves {opening}")
+    sys.stdout.flush()
+    run(settings, address, workers)
+
+
+def create(
+    session: Session,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option("--scope", metavar="SCOPE", help="read, write, erase, audit, admin, or all; repeat for more."),
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option("--memory", metavar="NAME", help="Only for this memory.", show_default=False)
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option("--expires", metavar="TIME", help="Ends after so long: 90m, 12h, 30d.", show_default=False),
+    ] = None,
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Whose it is.", show_default=False)] = "",
+) -> None:
+    """Make a token for the service.
+
+    It is printed once and stored only as a hash. Scopes: read (content and questions), write (create and admit), erase
+    (delete, prune, erase subjects), audit (ledger, checks, metrics; no content), admin (drop, rebuild, holds, vacuum).
+    """
+    from expunge.service.tokens import SCOPES, Tokens, check_scopes
+
+    # What cannot be made should not leave an empty store behind.
+    wanted = check_scopes(SCOPES if "all" in (scope or []) else scope or [])
+    lifetime = _lifetime(expires)
+    with session.store(create=memory is None) as store:
+        text, token = Tokens(store).create(wanted, memory=memory, note=note, lifetime=lifetime)
+    session.show({"token": text, **_content(token)}, text)
+    session.note(f"{token.name} may {', '.join(sorted(token.scopes))}; the token is not shown again")
+
+
+def list_tokens(session: Session) -> None:
+    """List the tokens, without their secrets."""
+    from expunge.cli.output import listing
+    from expunge.service.tokens import Tokens
+
+    with session.store() as store:
+        tokens = Tokens(store).all()
+    if session.as_json:
+        session.lines(_content(token) for token in tokens)
+        return
+    now = datetime.now(UTC).timestamp()
+    cells = [
+        [
+            token.name,
+            " ".join(sorted(token.scopes)),
+            token.memory or "",
+            _moment(token.expires) or "",
+            "good" if token.live(now) else "expired" if token.revoked is None else "revoked",
+            token.note,
+        ]
+        for token in tokens
+    ]
+    session.out.print(listing(["token", "scopes", "memory", "expires (UTC)", "state", "note"], cells, right=[]))
+
+
+def revoke(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="TOKEN", help="Its name, as in the list.")],
+) -> None:
+    """End a token at once, for every worker."""
+    from expunge.service.tokens import Tokens
+
+    with session.store() as store:
+        token = Tokens(store).revoke(name)
+    session.show(_content(token), f"{token.name} is revoked")
+
+
+def _demo(session: Session, folder: Path) -> Session:
+    """The session of the demo's store, which is made unless it is there."""
+    file = folder / "expunge.db"
+    if not file.exists():
+        from expunge.cli.context import console
+
+        quiet = console()
+        quiet.quiet = True
+        session.note(f"Making the demo in {folder} (a few seconds) …")
+        # The demo stands above the command line and draws with its pens, so it is called by name.
+        tour: Any = import_module("expunge.demo")
+        tour.run(folder, console=quiet)
+    shown = Session(f"sqlite:///{file}", None, session.as_json)
+    from expunge.service.demo_memory import add_plane
+
+    with shown.store() as store:
+        add_plane(store)
+    return shown
+
+
+def _welcome(session: Session, demo: bool) -> str | None:
+    """A token for the demo; for other stores a hint where there is none."""
+    from expunge.service.tokens import SCOPES, Tokens
+
+    with session.store() as store:
+        tokens = Tokens(store)
+        if demo:
+            return tokens.create(SCOPES, note="demo", lifetime=86_400.0)[0]
+        now = datetime.now(UTC).timestamp()
+        if not any(token.live(now) for token in tokens.all()):
+            session.note("this store has no token yet: expunge token create --scope read")
+    return None
+
+
+def _lifetime(text: str | None) -> float | None:
+    if text is None:
+        return None
+    found = _LIFETIME.fullmatch(text)
+    if found is None:
+        raise InputError(f"--expires is a number with s, m, h or d behind it, as in 30d, not {text!r}")
+    return float(found.group(1)) * _UNITS[found.group(2)]
+
+
+def _content(token: Token) -> dict[str, Any]:
+    return {
+        "name": token.name,
+        "scopes": sorted(token.scopes),
+        "memory": token.memory,
+        "note": token.note,
+        "created": _moment(token.created),
+        "expires": _moment(token.expires),
+        "revoked": _moment(token.revoked),
+    }
+
+
+def _moment(seconds: int | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")

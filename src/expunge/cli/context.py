@@ -1,0 +1,190 @@
+"""What one run of a command was told to use, and how it prints.
+
+Results go to standard output: for people as text, with ``--json`` as one JSON object, or one a line where there are
+many. Everything else (progress, questions, hints, errors) goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from expunge.cli.errors import PASSPHRASE, visible
+from expunge.errors import InputError, StoreError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from expunge.store import Store
+
+__all__ = ["DEFAULT_STORE", "Session", "console", "interactive", "melted", "plain", "read_file", "write_file"]
+
+DEFAULT_STORE = "sqlite:///expunge.db"
+
+
+@dataclass(frozen=True)
+class Session:
+    """Store, signing key and manner of printing of one run."""
+
+    url: str = DEFAULT_STORE
+    signing_key: Path | None = None
+    as_json: bool = False
+
+    @contextmanager
+    def store(self, *, create: bool = False) -> Iterator[Store]:
+        """The store, closed afterwards. A SQLite file that is not there is only made where `create` says so."""
+        file = self.file
+        if file is not None and not file.exists() and not create:
+            raise StoreError(
+                f"there is no store at {file}; name one with --store or $EXPUNGE_STORE, or make one with expunge create"
+            )
+        from expunge.store import open as open_store
+
+        # Opens the key where it is encrypted, and encrypts a new one.
+        passphrase = os.environ.get(PASSPHRASE) or None
+        with open_store(self.url, self.signing_key, passphrase=passphrase) as store:
+            yield store
+
+    @property
+    def file(self) -> Path | None:
+        """The file of a SQLite store."""
+        prefix = "sqlite:///"
+        if not self.url.startswith(prefix):
+            return None
+        return Path(self.url.removeprefix(prefix).partition("?")[0])
+
+    def note_of_erasure(self) -> None:
+        """Say what an erasure leaves to do: a client of a server does not reach its files."""
+        if self.file is None:
+            self.note("Erased secrets stay in dead rows of the server's files until expunge vacuum has run.")
+
+    @property
+    def place(self) -> str:
+        """The store's URL as it may be shown: without any password."""
+        if self.file is not None:
+            return self.url
+        from sqlalchemy import make_url
+
+        from expunge.store.backends.connect import displayed
+
+        return displayed(make_url(self.url))
+
+    @cached_property
+    def out(self) -> Console:
+        """Where results go."""
+        return console()
+
+    @cached_property
+    def err(self) -> Console:
+        """Where everything else goes."""
+        return console(stderr=True)
+
+    def show(self, content: Any, *parts: RenderableType) -> None:
+        """Print a result: `content` as JSON, or the parts for people."""
+        if self.as_json:
+            self.lines([content])
+        else:
+            for part in parts:
+                # Text is printed as it is: a name may look like markup, and a path must not be broken.
+                if isinstance(part, str):
+                    self.out.print(part, markup=False, soft_wrap=True)
+                else:
+                    self.out.print(part)
+
+    def lines(self, rows: Iterable[Any]) -> None:
+        """Print JSON objects, one a line."""
+        ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+        for row in rows:
+            # JSON's own spelling of what a terminal would obey; the parser gives it back.
+            print(visible(json.dumps(plain(row), ensure_ascii=ascii_only, allow_nan=False)))
+
+    def note(self, text: str) -> None:
+        """Say something that is not a result."""
+        if not self.as_json:
+            self.err.print(text, style="dim", markup=False)
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask before something that cannot be undone, if there is someone to ask."""
+        if yes or not interactive():
+            return
+        import typer
+
+        typer.confirm(visible(question), abort=True, err=True)
+
+    @contextmanager
+    def progress(self, label: str, total: int | None) -> Iterator[Callable[[], None]]:
+        """A bar on standard error while something takes long; call what it gives once a step."""
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        shown = not self.as_json and self.err.is_terminal
+        with Progress(*columns, console=self.err, transient=True, disable=not shown) as bar:
+            task = bar.add_task(label, total=total)
+            yield lambda: bar.advance(task)
+
+
+def interactive() -> bool:
+    """Whether somebody sits at the terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def console(*, stderr: bool = False, width: int | None = None) -> Console:
+    """A console that keeps numbers unpainted, and lines unbroken where nobody looks."""
+    from expunge.cli.output import Shown
+
+    stream = sys.stderr if stderr else sys.stdout
+    if width is None and not stream.isatty() and "COLUMNS" not in os.environ:
+        width = 120
+    return Shown(stderr=stderr, highlight=False, width=width)
+
+
+def plain(value: Any) -> Any:
+    """Anything we print, in what JSON knows: infinities as text, arrays as lists, bytes as hex."""
+    if isinstance(value, dict):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float):
+        return value if value - value == 0.0 else str(value)
+    if isinstance(value, Path):
+        return str(value)
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def melted(value: Any) -> Any:
+    """Frozen JSON as ordinary dicts and lists."""
+    if isinstance(value, Mapping):
+        return {name: melted(item) for name, item in value.items()}
+    return [melted(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def read_file(path: Path, *, limit: int = 1 << 30) -> bytes:
+    """The bytes of a file."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except OSError as problem:
+        raise StoreError(f"cannot read {path}: {problem.strerror or problem}") from None
+    if len(data) > limit:
+        raise InputError(f"{path} has more than {limit} bytes")
+    return data
+
+
+def write_file(path: Path, data: bytes, *, force: bool = False) -> None:
+    """Write a new file, or replace one when told to."""
+    try:
+        with path.open("wb" if force else "xb") as file:
+            file.write(data)
+    except FileExistsError:
+        raise InputError(f"{path} exists; choose another name, or --force to replace it") from None
+    except OSError as problem:
+        raise StoreError(f"cannot write {path}: {problem.strerror or problem}") from None

@@ -1,0 +1,182 @@
+"""One published version of a memory: the solver's state, the entries it counts, and the check that let it through.
+
+A view is immutable by convention. An edit prepares the next one beside it (`draft`) and replaces the memory's
+reference in one assignment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from expunge.certificates.warranty import Warranties
+from expunge.ledger.commitment import state_digest, weights_digest
+from expunge.memory.entries import Entries
+from expunge.problem.check import StateCheck
+from expunge.problem.problem import Problem, row_bytes
+from expunge.problem.solution import Solution
+from expunge.solver.state import State, share
+from expunge.types import IndexArray, Matrix, Vector
+
+if TYPE_CHECKING:
+    from functools import cached_property as once
+else:
+
+    class once:  # noqa: N801 — a decorator
+        """`functools.cached_property` without its lock, which an edit would pay for: views never change."""
+
+        def __init__(self, compute):
+            self.compute = compute
+            self.__doc__ = compute.__doc__
+
+        def __get__(self, view, _):
+            found = view.__dict__[self.compute.__name__] = self.compute(view)
+            return found
+
+
+__all__ = ["View"]
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Words: TypeAlias = npt.NDArray[np.uint64]
+
+
+@njit(cache=True, nogil=True)
+def _gather(
+    alive: npt.NDArray[np.bool_],
+    count: int,
+    site: IndexArray,
+    alpha: Vector,
+    ceiling: Vector,
+    multiplicity: IndexArray,
+    cap: float,
+    commitments: Words,
+    blinds: Words,
+    coefficients_out: Vector,
+    commitments_out: Words,
+    combined: Words,
+) -> None:
+    combined[:] = 0
+    row = 0
+    for slot in range(count):
+        if alive[slot]:
+            coefficients_out[row] = share(alpha, ceiling, multiplicity, cap, site[slot])
+            for word in range(4):
+                commitments_out[row, word] = commitments[slot, word]
+                combined[word] ^= blinds[slot, word]
+            row += 1
+
+
+@dataclass(eq=False)
+class View:
+    """State, entries, and which slots count."""
+
+    state: State
+    entries: Entries
+    count: int
+    alive: npt.NDArray[np.bool_]
+    size: int
+    check: StateCheck
+    site_of_key: dict[bytes, int] = field(repr=False)
+    warranties: Warranties = field(default_factory=Warranties)
+    edit: int = 0
+
+    @once
+    def slots(self) -> IndexArray:
+        """Slots of the entries, in row order."""
+        return np.flatnonzero(self.alive[: self.count])
+
+    @once
+    def sites(self) -> IndexArray:
+        """Site of each entry, in row order."""
+        return self.entries.site[self.slots]
+
+    @once
+    def ids(self) -> tuple[str, ...]:
+        """Id of each entry, in row order."""
+        return tuple(self.entries.ids[slot] or "" for slot in self.slots.tolist())
+
+    @once
+    def subjects(self) -> tuple[str | None, ...]:
+        """Subject of each entry, in row order."""
+        return tuple(self.entries.subjects[slot] for slot in self.slots.tolist())
+
+    @property
+    def solution(self) -> Solution:
+        """Coefficients and offset with the problem that they solve."""
+        problem = Problem(self.keys, self.state.cap, self.state.gram.sigma)
+        return Solution(problem, self.coefficients, self.state.offset)
+
+    @once
+    def coefficients(self) -> Vector:
+        """α of each entry, in row order."""
+        return _frozen(self._gathered[0])
+
+    @once
+    def keys(self) -> Matrix:
+        """Key of each entry, in row order."""
+        return _frozen(self.state.gram.keys[self.sites])
+
+    @once
+    def values(self) -> Matrix:
+        """Value of each entry, in row order."""
+        return _frozen(self.entries.values[self.slots])
+
+    @once
+    def weights(self) -> bytes:
+        """Blinded digest of offset and coefficients."""
+        return weights_digest(self.state.offset, self.coefficients, self._gathered[2].tobytes())
+
+    @once
+    def digest(self) -> str:
+        """Digest of the whole state."""
+        return state_digest(self.state.cap, self.state.gram.sigma, self._gathered[1], self.weights)
+
+    @once
+    def _gathered(self) -> tuple[Vector, Bytes, Words]:
+        """Coefficients and commitments in row order and the combined blinds: every edit needs them for its digest."""
+        state, entries = self.state, self.entries
+        coefficients = np.empty(self.size)
+        # 32 bytes are copied as four words.
+        commitments, combined = np.empty((self.size, 4), dtype=np.uint64), np.empty(4, dtype=np.uint64)
+        _gather(
+            self.alive,
+            self.count,
+            entries.site,
+            state.alpha,
+            state.ceiling,
+            state.multiplicity,
+            state.cap,
+            entries.commitments.view(np.uint64),
+            entries.blinds.view(np.uint64),
+            coefficients,
+            commitments,
+            combined,
+        )
+        return coefficients, commitments.view(np.uint8), combined
+
+    def slot(self, name: str) -> int | None:
+        """Slot of a live entry, or None."""
+        slot = self.entries.slot_of.get(name)
+        return slot if slot is not None and slot < self.count and self.alive[slot] else None
+
+    def compacted(self) -> View:
+        """Same version without absent sites and wiped slots; row order is kept."""
+        state = self.state
+        kept = state.present()
+        renumbered = np.full(state.sites, -1, dtype=np.int64)
+        renumbered[kept] = np.arange(kept.size)
+        compact = state.compacted(kept, renumbered)
+        entries = self.entries.compacted(self.slots, renumbered[self.sites])
+        numbers = {key: site for site, key in enumerate(row_bytes(compact.gram.keys[: kept.size]))}
+        alive = np.ones(entries.site.size, dtype=bool)
+        warranties = self.warranties.renumbered(renumbered)
+        return View(compact, entries, self.size, alive, self.size, self.check, numbers, warranties, self.edit)
+
+
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,121 @@
+"""What is open to everybody: health, readiness, the files of the page; and the report, to whoever has a ticket.
+
+The page's files are those of the package and hold nothing of the store. A frame cannot send a token, so the report is
+shown under a URL that carries a ticket: the time at which it ends, and a code under the store's secret.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import time
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from expunge.errors import ExpungeError
+from expunge.service.context import house_of
+from expunge.service.json_response import Answer
+from expunge.store import Store
+from expunge.store.backends.tables import HEAD
+
+__all__ = ["PAGE", "add_open_routes", "ticket"]
+
+PAGE = Path(__file__).parent / "static"
+_FOLDER = re.compile(r"[0-9]{1,12}\.[0-9a-f]{64}")
+_MINUTES = 5
+
+
+class Files(StaticFiles):
+    """Files that a browser may keep, and asks about each time."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """The file, or that it has not changed."""
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
+
+
+def add_open_routes(app: FastAPI) -> None:
+    """Routes that need no token."""
+
+    @app.get("/health", tags=["service"])
+    async def health() -> Response:
+        """Whether the process answers."""
+        return Answer({"status": "ok"})
+
+    @app.get("/ready", tags=["service"])
+    async def ready(request: Request) -> Response:
+        """Whether the store answers, with the schema that this program knows."""
+        house = house_of(request)
+        try:
+            await house.desk.read(_look, house.store)
+        except ExpungeError:
+            return Answer({"status": "not ready"}, status_code=503, headers={"Retry-After": "1"})
+        return Answer({"status": "ready"})
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        """The page."""
+        if not (PAGE / "index.html").is_file():
+            raise HTTPException(404)
+        return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})
+
+    @app.get("/report/{pass_}/{path:path}", include_in_schema=False)
+    async def report(request: Request, pass_: str, path: str) -> Response:
+        """A file of the report."""
+        house = house_of(request)
+        root = house.settings.report
+        if root is None or not _good(house.store, pass_):
+            raise HTTPException(404)
+        file = await house.desk.read(_file, root, path)
+        return FileResponse(file, headers={"Cache-Control": "no-store"})
+
+    app.mount("/page", Files(directory=PAGE, check_dir=False))
+
+
+def ticket(store: Store) -> str:
+    """A pass to the report, for five minutes."""
+    end = str(int(time.time()) + 60 * _MINUTES)
+    return f"{end}.{_code(store, end)}"
+
+
+def _good(store: Store, text: str) -> bool:
+    if not _FOLDER.fullmatch(text):
+        return False
+    end, _, code = text.partition(".")
+    return hmac.compare_digest(code, _code(store, end)) and time.time() < int(end)
+
+
+def _code(store: Store, end: str) -> str:
+    return hmac.new(store._identity.secret, b"expunge/report/v1\n" + end.encode(), "sha256").hexdigest()
+
+
+def _file(root: Path, path: str) -> Path:
+    """The file of a report that is one file or a folder; nothing outside it."""
+    if root.is_file():
+        if path not in ("", root.name):
+            raise HTTPException(404)
+        return root
+    folder = root.resolve()
+    try:
+        file = (folder / (path or "index.html")).resolve()
+    except (OSError, ValueError):
+        raise HTTPException(404) from None
+    if not file.is_relative_to(folder) or not file.is_file():
+        raise HTTPException(404)
+    return file
+
+
+def _look(store: Store) -> None:
+    from sqlalchemy import text
+
+    from expunge.errors import StoreError
+
+    row = store._database.glance(text("SELECT version_num FROM expunge_schema"))
+    if row is None or row[0] != HEAD:
+        raise StoreError("the schema is not the one that this program knows")

@@ -1,0 +1,94 @@
+"""The kinds of long jobs: who may start and see one, and what it does.
+
+Each can be begun again from its specification: proofs and verifications change nothing, and an erasure runs under an
+idempotency key, so that memories it has been through are not edited twice.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from expunge.errors import StoreError
+from expunge.service.request_errors import NotFound
+from expunge.service.tokens import Scope
+from expunge.store import Store
+
+__all__ = ["KINDS", "Kind", "Progress"]
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of job. ``act`` takes the store, the specification and whom to tell how far it is."""
+
+    name: str
+    scopes: tuple[Scope, ...]
+    store_wide: bool
+    act: Callable[[Store, dict[str, Any], Progress], dict[str, Any]]
+
+
+def _prove(store: Store, spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    name = spec["memory"]
+    if name not in store:
+        raise NotFound("the memory was dropped in the meantime")
+    from expunge.certificates.proof import prove_partition
+
+    digest, found = store[name].look(lambda view: (view.digest, view.solution))
+    progress(0, 1)
+    proof = prove_partition(found.problem.keys, found.coefficients, cap=found.problem.cap, sigma=found.problem.sigma)
+    return {
+        "memory": name,
+        "digest": digest,
+        "outcome": proof.outcome,
+        "reason": proof.reason,
+        "bits": proof.bits,
+        "margin": int(proof.margin.size),
+        "bound": int(proof.bound.size),
+        "reserve": int(proof.reserve.size),
+        "seconds": proof.seconds,
+        "proof": base64.b64encode(proof.to_bytes()).decode(),
+    }
+
+
+def _erase(store: Store, spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    done = store.erase_subject(spec["subject"], idempotency_key=spec["key"], progress=progress)
+    parts = [
+        {
+            "memory": part.memory,
+            "uuid": part.uuid,
+            "outcome": part.outcome,
+            "index": None if part.receipt is None else part.receipt.index,
+            "applied": list(part.applied),
+            "reason": part.reason,
+        }
+        for part in done.memories
+    ]
+    failed = next((part for part in done.memories if part.outcome == "failed"), None)
+    if failed is not None:
+        raise StoreError(f"not all memories could be edited ({failed.reason}); ask again with the same key")
+    return {"complete": done.complete, "index": done.index, "salt": done.salt.hex(), "memories": parts}
+
+
+def _verify(store: Store, spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    progress(0, 1)
+    return vars(store.verify())
+
+
+def _vacuum(store: Store, spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    progress(0, 1)
+    return vars(store.vacuum())
+
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind("proof", ("read", "audit"), False, _prove),
+        Kind("subject_erasure", ("erase",), True, _erase),
+        Kind("verification", ("audit", "admin"), True, _verify),
+        Kind("vacuum", ("admin",), True, _vacuum),
+    )
+}

@@ -1,0 +1,157 @@
+"""Results as JSON: infinities as text, arrays as lists, bytes as base64, and the same shapes everywhere."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from starlette.responses import JSONResponse
+
+from expunge.certificates.warranty import Warranty
+from expunge.memory.entries import decode_payload
+from expunge.memory.receipt import Receipt
+from expunge.memory.version import View
+from expunge.problem.check import StateCheck
+from expunge.problem.partition import Partition
+from expunge.store import Preview, StoredMemory
+
+__all__ = [
+    "Answer",
+    "check_content",
+    "fraction",
+    "groups_of",
+    "payload_content",
+    "preview_content",
+    "receipt_content",
+    "summary_content",
+    "tagged",
+    "warranty_content",
+]
+
+
+class Answer(JSONResponse):
+    """A JSON response."""
+
+    def render(self, content: Any) -> bytes:
+        """Compact JSON, in UTF-8."""
+        return json.dumps(_plain(content), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def tagged(content: Any, digest: str, status: int = 200, **headers: str) -> Answer:
+    """An answer about one version of a memory, whose digest is its entity tag."""
+    return Answer(content, status_code=status, headers={"ETag": f'"{digest}"', **headers})
+
+
+def check_content(check: StateCheck) -> dict[str, Any]:
+    """Errors of a state."""
+    return {
+        "mass": check.mass,
+        "box": check.box,
+        "stationarity": check.stationarity,
+        "worst": check.worst,
+        "tolerance": check.tolerance,
+        "passed": check.passed,
+    }
+
+
+def receipt_content(receipt: Receipt) -> dict[str, Any]:
+    """A fresh receipt, which still knows its entries by id."""
+    content: dict[str, Any] = {
+        "outcome": receipt.outcome,
+        "applied": receipt.applied,
+        "check": check_content(receipt.check),
+        "attempts": [
+            {
+                "path": tried.path,
+                "worst": None if tried.check is None else tried.check.worst,
+                "passed": tried.passed,
+                "error": tried.error,
+            }
+            for tried in receipt.attempts
+        ],
+        "covers": receipt.covers,
+        "does_not_cover": receipt.does_not_cover,
+        "state_before": receipt.state_before,
+        "state_after": receipt.state_after,
+        "seconds": receipt.seconds,
+        "pivots": receipt.pivots,
+        "details": receipt.details,
+    }
+    return content | {name: getattr(receipt, name, None) for name in ("index", "memory", "edit")}
+
+
+def preview_content(preview: Preview) -> dict[str, Any]:
+    """What an edit would do."""
+    return {"dry_run": True, **vars(preview)}
+
+
+def summary_content(memory: StoredMemory) -> dict[str, Any]:
+    """A memory in numbers."""
+
+    def seen(view: View) -> dict[str, Any]:
+        groups = Partition.of(view.coefficients, view.state.cap)
+        records = view.warranties.records
+        return {
+            "edit": view.edit,
+            "digest": view.digest,
+            "size": view.size,
+            "archived": len(view.warranties.archive),
+            "forgotten": len(records) - len(view.warranties.archive),
+            "expired": sum(record.expired_at is not None for record in records.values()),
+            "partition": {
+                "margin": int(groups.margin.size),
+                "bound": int(groups.bound.size),
+                "reserve": int(groups.reserve.size),
+            },
+            "cap": view.state.cap,
+            "sigma": view.state.gram.sigma,
+            "offset": view.state.offset,
+            "dimension": int(view.state.gram.keys.shape[1]),
+            "value_dimension": int(view.entries.values.shape[1]),
+        }
+
+    content = {"name": memory.name, "uuid": memory.uuid, **memory.look(seen)}
+    return content | {"nu": memory.nu, "deletable": memory.deletable, "initial_size": memory.initial_size}
+
+
+def groups_of(view: View) -> list[str]:
+    """Margin, bound or reserve, in row order."""
+    groups = Partition.of(view.coefficients, view.state.cap)
+    names = np.full(view.size, "reserve", dtype="<U7")
+    names[groups.margin], names[groups.bound] = "margin", "bound"
+    found: list[str] = names.tolist()
+    return found
+
+
+def payload_content(encoded: bytes | None) -> Any:
+    """A payload as it was given; bytes as base64."""
+    payload = decode_payload(encoded)
+    return {"base64": base64.b64encode(payload).decode()} if isinstance(payload, bytes) else payload
+
+
+def warranty_content(row: Warranty, subject: str | None) -> dict[str, Any]:
+    """Where a pruned entry stands."""
+    return {**vars(row), "subject": subject, "fraction": fraction(row)}
+
+
+def fraction(row: Warranty) -> float:
+    """What is left of a warranty, from 1 when it was issued to 0."""
+    if row.status == "expired" or not row.slack > 0.0:
+        return 0.0
+    return float(min(1.0, max(0.0, row.remaining / row.slack)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return _plain(value.tolist()) if hasattr(value, "tolist") else value

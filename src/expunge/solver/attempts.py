@@ -1,0 +1,226 @@
+"""copy → update → check → (rescue → check)* → publish | refuse (paper, §4.6, "Separately checked follow-up").
+
+`transact` tries one path after another and returns the first candidate that the independent check accepts.
+It never touches the published state, and never clips, snaps, renormalises or regularises a coefficient. The
+check takes from a candidate only its coefficients and offset; how many entries each site holds comes from the
+edit itself, so a solver that lies about the problem it solved is found out.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from expunge.errors import ExpungeError
+from expunge.problem.check import StateCheck
+from expunge.problem.tolerances import PARTITION_THRESHOLD, PUBLISHED
+from expunge.solver.active_set import refinement_floor
+from expunge.solver.kernel_rows import product
+from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
+from expunge.types import IndexArray, Matrix, StatusArray, Vector
+
+__all__ = ["Attempt", "Path", "Trial", "check_candidate", "transact"]
+
+log = logging.getLogger("expunge")
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One way that was tried, and what the check measured on it."""
+
+    path: str
+    check: StateCheck | None
+    seconds: float
+    error: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it produced a state that the check accepts."""
+        return self.check is not None and self.check.passed
+
+
+@dataclass(frozen=True)
+class Path:
+    """A named way to reach the edited state, and to refine what it reached when the check is not yet at
+    rounding level. Neither may touch the published state.
+    """
+
+    name: str
+    solve: Callable[[], State]
+    refine: Callable[[State], None] | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of an edit: the accepted candidate, or none, and every attempt."""
+
+    state: State | None
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def check(self) -> StateCheck:
+        """Measured on the accepted candidate."""
+        check = self.attempts[-1].check
+        if self.state is None or check is None:
+            raise ExpungeError("an edit without an accepted candidate has no check")
+        return check
+
+    @property
+    def rescued(self) -> bool:
+        """Whether the first path was not the one that was accepted."""
+        return self.state is not None and len(self.attempts) > 1
+
+
+@njit(cache=True, nogil=True)
+def _judge(
+    alpha: Vector,
+    ceiling: Vector,
+    status: StatusArray,
+    multiplicity: IndexArray,
+    members: IndexArray,
+    counts: IndexArray,
+    sums: Vector,
+    offset: float,
+    cap: float,
+    threshold: float,
+    slack: Vector,
+) -> tuple[float, float, float, bool]:
+    """`check.check_terms` over sites, in one pass: (mass, box, stationarity, partition agrees with α).
+
+    `slack` receives g = ρ − t at every site.
+    """
+    total, rest = -1.0, 0.0
+    box, stationarity = 0.0, 0.0
+    agrees = True
+    margin = 0
+    for site in range(counts.size):
+        a = alpha[site]
+        slack[site] = 2.0 * sums[site] + (offset - 1.0)
+        if counts[site] == 0:
+            if a != 0.0 or status[site] != ABSENT:
+                agrees = False
+            if a != 0.0:
+                box = np.inf
+            continue
+        # Neumaier's sum: exact to the last bit or two, whatever the order of magnitude.
+        added = total + a
+        rest += (total - added) + a if abs(total) >= abs(a) else (a - added) + total
+        total = added
+        share = a / counts[site]
+        box = max(box, -share, share - cap)
+        gap = 1.0 - 2.0 * sums[site] - offset
+        if share <= threshold:
+            term = gap
+        elif share >= cap - threshold:
+            term = -gap
+        else:
+            term = abs(gap)
+        if not term <= stationarity:
+            stationarity = term
+        if multiplicity[site] != counts[site] or status[site] != (
+            RESERVE if a == 0.0 else BOUND if a == ceiling[site] else MARGIN
+        ):
+            agrees = False
+        if status[site] == MARGIN:
+            margin += 1
+    for member in members:
+        if status[member] != MARGIN:
+            agrees = False
+    agrees = agrees and margin == members.size
+    return abs(total + rest), box, stationarity, agrees
+
+
+@njit(cache=True, nogil=True)
+def _recompute(
+    rows: Matrix,
+    site_of: IndexArray,
+    count: int,
+    alpha: Vector,
+    ceiling: Vector,
+    status: StatusArray,
+    multiplicity: IndexArray,
+    members: IndexArray,
+    counts: IndexArray,
+    offset: float,
+    cap: float,
+    threshold: float,
+    slack: Vector,
+) -> tuple[float, float, float, bool]:
+    """`_judge`, with Kα from the first `count` kernel rows, which are those of the sites `site_of`."""
+    sums = product(rows, site_of, count, alpha, counts.size)
+    return _judge(alpha, ceiling, status, multiplicity, members, counts, sums, offset, cap, threshold, slack)
+
+
+def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISHED) -> StateCheck:
+    """Recompute a candidate's errors from kernel rows, coefficients and offset, for these site counts.
+
+    The slacks so found replace the candidate's own. A candidate whose bookkeeping disagrees with its
+    coefficients is marked as no starting point for a path.
+    """
+    gram = state.gram
+    mass, box, stationarity, agrees = _recompute(
+        gram.rows,
+        gram.site_of,
+        gram.count,
+        state.alpha,
+        state.ceiling,
+        state.status,
+        state.multiplicity,
+        state.margin.members,
+        counts,
+        state.offset,
+        state.cap,
+        PARTITION_THRESHOLD,
+        state.slack,
+    )
+    state.exact = state.exact and agrees
+    if mass != mass or box != box or stationarity != stationarity:
+        mass, box, stationarity = (math.inf if math.isnan(error) else error for error in (mass, box, stationarity))
+    return StateCheck(mass, box, stationarity, tolerance)
+
+
+def transact(
+    paths: Sequence[Path],
+    counts: IndexArray,
+    *,
+    failed: Sequence[Attempt] = (),
+    tolerance: float = PUBLISHED,
+) -> Trial:
+    """Try paths in order until the check accepts a candidate for `counts`, the entries at each site.
+
+    `failed` are attempts that came before.
+    """
+    attempts: list[Attempt] = list(failed)
+    for path in paths:
+        started = time.perf_counter()
+        state: State | None = None
+        check: StateCheck | None = None
+        error: str | None = None
+        try:
+            state = path.solve()
+            check = check_candidate(state, counts, tolerance)
+            if path.refine is not None and check.worst > refinement_floor(state):
+                path.refine(state)
+                check = check_candidate(state, counts, tolerance)
+        except Exception as problem:
+            # Any failure of one path is the next one's cue, and is recorded.
+            check, error = None, f"{type(problem).__name__}: {problem}"
+        attempts.append(Attempt(path.name, check, time.perf_counter() - started, error))
+        if state is not None and check is not None and check.passed:
+            if len(attempts) > 1:
+                log.warning("rescued by %s after %s", path.name, _story(attempts[:-1]))
+            return Trial(state, tuple(attempts))
+    log.warning("no path passed the check: %s", _story(attempts))
+    return Trial(None, tuple(attempts))
+
+
+def _story(attempts: Sequence[Attempt]) -> str:
+    return "; ".join(
+        f"{a.path}: {a.error}" if a.check is None else f"{a.path}: residual {a.check.worst:.3g}" for a in attempts
+    )

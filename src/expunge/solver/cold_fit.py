@@ -1,0 +1,74 @@
+"""Cold fit: a quick guess of the coefficients (`guess`), then active-set pivots to machine precision.
+
+The guess is a feasible starting point, not an answer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from expunge.problem.problem import row_bytes
+from expunge.problem.tolerances import SLACK_TOLERANCE
+from expunge.solver.active_set import enter, finish, saturate, saturated
+from expunge.solver.initial_guess import SMALL, WIDE, libsvm_guess, nested_guess
+from expunge.solver.kernel_rows import GramRows
+from expunge.solver.margin_factor import pivot_floor
+from expunge.solver.state import BOUND, MARGIN, RESERVE, State
+from expunge.types import IndexArray, Matrix, Vector
+
+__all__ = ["distinct_sites", "fit"]
+
+
+def distinct_sites(keys: Matrix) -> tuple[IndexArray, IndexArray]:
+    """Group identical keys: (first entry of each site, in order of first appearance; site of each entry)."""
+    seen: dict[bytes, int] = {}
+    site_of = [seen.setdefault(key, len(seen)) for key in row_bytes(keys)]
+    sites = np.array(site_of, dtype=np.int64)
+    return np.unique(sites, return_index=True)[1].astype(np.int64), sites
+
+
+def fit(gram: GramRows, multiplicity: IndexArray, cap: float) -> State:
+    """Solve from nothing. On exit KKT holds to the slack tolerance."""
+    state = State.start(gram, multiplicity, cap)
+    if saturated(state):
+        saturate(state)
+        return state
+    ceiling = state.ceiling[: state.sites]
+    # Block pivots start from every site, and a site without entries has no room to be on the margin.
+    suits = bool(ceiling.all()) and (state.sites <= SMALL or gram.keys.shape[1] <= WIDE)
+    guess = nested_guess(gram, ceiling) if suits else None
+    if guess is None:
+        guess = _fill_in_order(ceiling) if state.sites <= SMALL else libsvm_guess(gram, multiplicity, cap)
+    _adopt(state, guess)
+    finish(state)
+    return state
+
+
+def _fill_in_order(ceiling: Vector) -> Vector:
+    before = np.concatenate([[0.0], np.cumsum(ceiling)[:-1]])
+    return np.minimum(ceiling, np.maximum(0.0, 1.0 - before))
+
+
+def _adopt(state: State, guess: Vector) -> None:
+    """Take a guess over: exact bounds, then as much of the margin as is independent."""
+    ceiling = state.ceiling[: state.sites]
+    near = 1e-9 * ceiling
+    guess = np.where(guess <= near, 0.0, np.where(guess >= ceiling - near, ceiling, guess))
+    state.alpha[: state.sites] = guess
+    present = ceiling > 0.0
+    status = np.where(guess == 0.0, RESERVE, np.where(guess == ceiling, BOUND, MARGIN))
+    state.status[: state.sites][present] = status[present]
+    state.gram.require(state.active())
+    free = np.flatnonzero(state.status[: state.sites] == MARGIN)
+    if free.size == 0:
+        state.recompute_slacks()
+        return
+    # The offset is a free choice for now; the mean makes the first residual small.
+    state.recompute_slacks()
+    state.offset = -float(state.slack[free].mean())
+    state.slack[: state.sites] += state.offset
+    factored = state.margin.refresh(free, state.gram.block(free, free))
+    if not factored or state.margin.smallest_pivot() <= pivot_floor(ceiling[free].min(), SLACK_TOLERANCE):
+        state.margin = type(state.margin)()
+        for site in free.tolist():
+            enter(state, site)

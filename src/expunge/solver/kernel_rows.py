@@ -1,0 +1,225 @@
+"""Kernel rows of the active keys: the only part of the Gram matrix that a memory keeps.
+
+A *site* is a distinct key; exact duplicates share one. Rows exist for sites with a positive coefficient and
+are dense from 0 to ``count``; columns exist for every site. A Gram entry is computed once from the keys and
+never updated, so a product with these rows is an honest recomputation. An edit adds or drops single rows and
+columns; buffers grow by doubling and never shrink below what is in use. They start as zeros, so that no freed memory,
+which may have held an erased entry, lives on in their unused parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+
+from expunge.problem.kernel import fill_kernel, kernel_block
+from expunge.types import IndexArray, Matrix, Vector
+
+__all__ = ["GramRows", "add_weighted_rows", "product"]
+
+
+@njit(cache=True, nogil=True)
+def add_weighted_rows(rows: Matrix, picked: IndexArray, weights: Vector, columns: int, out: Vector) -> None:
+    """out[j] += Σ_k weights[k] · rows[picked[k], j]."""
+    k = 0
+    while k + 4 <= picked.size:
+        a, b, c, d = rows[picked[k]], rows[picked[k + 1]], rows[picked[k + 2]], rows[picked[k + 3]]
+        wa, wb, wc, wd = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+        for j in range(columns):
+            out[j] += (wa * a[j] + wb * b[j]) + (wc * c[j] + wd * d[j])
+        k += 4
+    while k < picked.size:
+        a, wa = rows[picked[k]], weights[k]
+        for j in range(columns):
+            out[j] += wa * a[j]
+        k += 1
+
+
+@njit(cache=True, nogil=True)
+def product(rows: Matrix, site_of: IndexArray, count: int, coefficients: Vector, sites: int) -> Vector:
+    """Kα at every site, from the first `count` rows."""
+    weights = np.empty(count)
+    for row in range(count):
+        weights[row] = coefficients[site_of[row]]
+    out = np.zeros(sites)
+    add_weighted_rows(rows, np.arange(count), weights, sites, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _block(rows: Matrix, row_of: IndexArray, picked: IndexArray, columns: IndexArray) -> Matrix:
+    out = np.empty((picked.size, columns.size))
+    for i in range(picked.size):
+        row = rows[row_of[picked[i]]]
+        for j in range(columns.size):
+            out[i, j] = row[columns[j]]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _drop(rows: Matrix, row_of: IndexArray, site_of: IndexArray, count: int, sites: int, site: int) -> int:
+    """Take a site's row out, the last one moving into its place; return how many are left."""
+    row, last = row_of[site], count - 1
+    if row != last:
+        moved = site_of[last]
+        # Spelt out: an assignment of slices takes seconds to compile.
+        for column in range(sites):
+            rows[row, column] = rows[last, column]
+        site_of[row] = moved
+        row_of[moved] = row
+    rows[last, :sites] = 0.0
+    site_of[last] = -1
+    row_of[site] = -1
+    return last
+
+
+@njit(cache=True, nogil=True)
+def _retain(
+    keys: Matrix,
+    rows: Matrix,
+    row_of: IndexArray,
+    site_of: IndexArray,
+    count: int,
+    sites: int,
+    coefficients: Vector,
+    gone: IndexArray,
+) -> int:
+    for row in range(count - 1, -1, -1):
+        if coefficients[site_of[row]] == 0.0:
+            count = _drop(rows, row_of, site_of, count, sites, site_of[row])
+    for site in gone:
+        keys[site] = 0.0
+        for row in range(count):
+            rows[row, site] = 0.0
+    return count
+
+
+_NONE: IndexArray = np.zeros(0, dtype=np.int64)
+
+
+class GramRows:
+    """Rows of κ(active site, every site), addressed by site number."""
+
+    def __init__(self, keys: Matrix, sigma: float, *, capacity: int | None = None) -> None:
+        """Take the site keys, (sites, d) float64; no rows yet."""
+        sites, dimension = keys.shape
+        capacity = max(capacity or sites, sites, 8)
+        self.sigma = sigma
+        self.keys: Matrix = np.zeros((capacity, dimension))
+        self.keys[:sites] = keys
+        self.sites = sites
+        self.count = 0
+        self.rows: Matrix = np.zeros((8, capacity))
+        self.row_of: IndexArray = np.full(capacity, -1, dtype=np.int64)
+        self.site_of: IndexArray = np.full(8, -1, dtype=np.int64)
+
+    @property
+    def capacity(self) -> int:
+        """Sites that fit before the buffers grow."""
+        return int(self.keys.shape[0])
+
+    def add_site(self, key: Vector, column: Vector) -> int:
+        """Append a site. `column` is κ(row sites, key) in row order, as `column_for` gave it."""
+        if self.sites == self.capacity:
+            self._grow_sites()
+        site = int(self.sites)
+        self.keys[site] = key
+        self.rows[: self.count, site] = column
+        self.row_of[site] = -1
+        self.sites += 1
+        return site
+
+    def rewind(self, sites: int, active: IndexArray) -> None:
+        """Return to what a published state needs, however far an interrupted edit got: keys, then rows afresh."""
+        self.keys[sites:] = 0.0
+        self.sites, self.count = sites, 0
+        self.rows = np.zeros((max(8, active.size), self.capacity))
+        self.row_of = np.full(self.capacity, -1, dtype=np.int64)
+        self.site_of = np.full(self.rows.shape[0], -1, dtype=np.int64)
+        self.require(active)
+
+    def column_for(self, key: Vector) -> Vector:
+        """κ(row sites, key), in row order."""
+        return kernel_block(self.keys[self.site_of[: self.count]], key[None, :], self.sigma)[:, 0]
+
+    def require(self, wanted: IndexArray) -> None:
+        """Make sure that every wanted site has its row."""
+        missing = wanted[self.row_of[wanted] < 0]
+        if missing.size == 0:
+            return
+        first = self.count
+        self.reserve_rows(first + missing.size)
+        rows = self.rows[first : first + missing.size, : self.sites]
+        fill_kernel(self.keys[missing], self.keys[: self.sites], self.sigma, rows)
+        self.row_of[missing] = np.arange(first, first + missing.size)
+        self.site_of[first : first + missing.size] = missing
+        self.count += missing.size
+
+    def require_one(self, site: int) -> None:
+        """`require` for a single site, without the bookkeeping of many."""
+        if self.row_of[site] >= 0:
+            return
+        row = self.count
+        self.reserve_rows(row + 1)
+        keys, sites = self.keys, self.sites
+        fill_kernel(keys[site : site + 1], keys[:sites], self.sigma, self.rows[row : row + 1, :sites])
+        self.row_of[site] = row
+        self.site_of[row] = site
+        self.count = row + 1
+
+    def retain(self, coefficients: Vector, gone: Sequence[int] = ()) -> None:
+        """Drop the rows of sites that have no coefficient, and overwrite what is held of those that are `gone`.
+
+        `coefficients` is indexed by site; those of deleted sites are zero.
+        """
+        wiped = np.array(gone) if gone else _NONE
+        count = _retain(self.keys, self.rows, self.row_of, self.site_of, self.count, self.sites, coefficients, wiped)
+        self.count = int(count)
+
+    def product(self, coefficients: Vector) -> Vector:
+        """Kα at every site, from the rows alone; `coefficients` is indexed by site."""
+        sums: Vector = product(self.rows, self.site_of, self.count, coefficients, self.sites)
+        return sums
+
+    def block(self, rows: IndexArray, columns: IndexArray) -> Matrix:
+        """κ between sites that have rows and any sites."""
+        block: Matrix = _block(self.rows, self.row_of, rows, columns)
+        return block
+
+    def compacted(self, kept: IndexArray) -> GramRows:
+        """Copy with the kept sites alone, renumbered in order; rows of active sites come along."""
+        copy = GramRows(self.keys[kept], self.sigma, capacity=max(8, kept.size + kept.size // 4))
+        renumbered = np.full(self.sites, -1, dtype=np.int64)
+        renumbered[kept] = np.arange(kept.size)
+        held = self.site_of[: self.count]
+        source = np.flatnonzero(renumbered[held] >= 0)
+        copy.reserve_rows(source.size)
+        for row, old in enumerate(source.tolist()):
+            copy.rows[row, : kept.size] = self.rows[old, kept]
+        copy.site_of[: source.size] = renumbered[held[source]]
+        copy.row_of[copy.site_of[: source.size]] = np.arange(source.size)
+        copy.count = source.size
+        return copy
+
+    def reserve_rows(self, needed: int) -> None:
+        """Make room for this many rows."""
+        if needed <= self.rows.shape[0]:
+            return
+        capacity = max(needed + needed // 4, 2 * self.rows.shape[0])
+        rows = np.zeros((min(capacity, max(needed, self.capacity)), self.capacity))
+        rows[: self.count, : self.sites] = self.rows[: self.count, : self.sites]
+        site_of = np.full(rows.shape[0], -1, dtype=np.int64)
+        site_of[: self.count] = self.site_of[: self.count]
+        self.rows, self.site_of = rows, site_of
+
+    def _grow_sites(self) -> None:
+        capacity = 2 * self.capacity
+        keys = np.zeros((capacity, self.keys.shape[1]))
+        keys[: self.sites] = self.keys[: self.sites]
+        rows = np.zeros((self.rows.shape[0], capacity))
+        rows[: self.count, : self.sites] = self.rows[: self.count, : self.sites]
+        row_of = np.full(capacity, -1, dtype=np.int64)
+        row_of[: self.sites] = self.row_of[: self.sites]
+        self.keys, self.rows, self.row_of = keys, rows, row_of

@@ -1,0 +1,162 @@
+"""SQLite: one file, write-ahead log, one writer at a time.
+
+`secure_delete` zeroes what is deleted but leaves copies of cells that a page split or merge has moved. Secrets are
+therefore kept where nothing ever moves: rows of one size, only ever appended at the right edge of their table, and
+destroyed by overwriting in place. Cutting the write-ahead log to nothing afterwards removes the older versions of
+their pages.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, bindparam, create_engine, event, text, update
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from expunge.errors import InputError, StoreError
+from expunge.store.backends.database import Database, Vacuumed, each, translated
+from expunge.store.backends.tables import secrets
+from expunge.store.encryption import SECRET_BYTES
+from expunge.store.errors import Busy
+
+__all__ = ["Sqlite"]
+
+log = logging.getLogger("expunge")
+
+_PRAGMAS = (
+    "synchronous = FULL",
+    "secure_delete = ON",
+    "foreign_keys = ON",
+    # Nothing of an edit that is rolled back may reach a file before the commit.
+    "cache_spill = OFF",
+    "temp_store = MEMORY",
+    "trusted_schema = OFF",
+)
+
+# SQLite's own waiting backs off to a tenth of a second; short waits and our own loop take turns more fairly.
+_NAP = 0.02
+
+# How long an erasure waits for readers of the old log. What is left then goes with the next erasure, or at close.
+_SETTLE = 2.0
+
+_SHRED = update(secrets).where(secrets.c.number == bindparam("number_")).values(secret=bytes(SECRET_BYTES))
+
+
+class Sqlite(Database):
+    """A store in one file."""
+
+    def __init__(self, url: URL, timeout: float) -> None:
+        if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+            raise InputError("a SQLite store needs a file, as in sqlite:///ward.db")
+        self.path = Path(url.database)
+        if not self.path.parent.is_dir():
+            raise StoreError(f"there is no folder {self.path.parent} to keep {self.path.name} in")
+        # What it holds is content: nobody else's to read. SQLite gives its other files the same mode.
+        with suppress(OSError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        engine = create_engine(url, connect_args={"timeout": _NAP}, hide_parameters=True)
+        event.listen(engine, "connect", _prepare)
+        super().__init__(engine, timeout)
+        # Whether an erasure has left its traces in the write-ahead log, since a reader was in the way.
+        self._uncut = False
+
+    def _snapshot(self, connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    def _begin(self, connection: Connection, lock: str) -> None:
+        if self._uncut and self._cut(connection):
+            self._uncut = False
+        deadline = time.monotonic() + self.timeout
+        while True:
+            try:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                return
+            except DBAPIError as problem:
+                connection.rollback()
+                if not getattr(problem.orig, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
+                    raise
+            if time.monotonic() > deadline:
+                raise Busy(f"another writer held {self.path.name} for {self.timeout:g} s; nothing was done, try again")
+            time.sleep(_NAP * random.random() / 4)
+
+    def shred(self, connection: Connection, numbers: Sequence[int]) -> None:
+        """Overwrite in place; the row stays, so that no page is ever merged with another."""
+        if numbers:
+            connection.execute(_SHRED, each(numbers))
+
+    def settle(self, connection: Connection) -> bool:
+        """Copy the write-ahead log into the file and cut it to nothing."""
+        deadline = time.monotonic() + _SETTLE
+        while not self._cut(connection):
+            if time.monotonic() > deadline:
+                self._uncut = True
+                log.warning(
+                    "a reader keeps the write-ahead log of %s from being cut: what was erased is in the files until "
+                    "the next edit that finds none, a vacuum, or the last close",
+                    self.path.name,
+                )
+                return False
+            time.sleep(_NAP * random.random())
+        self._uncut = False
+        return True
+
+    def recover(self) -> None:
+        """Cut the write-ahead log, if nobody is using it: a process may have died between a commit and this."""
+        with translated(), self.engine.connect() as connection:
+            self._cut(connection)
+
+    def finish(self) -> None:
+        """Cut the write-ahead log, if nobody is using it, and give every connection back."""
+        try:
+            self.recover()
+        finally:
+            super().finish()
+
+    def vacuum(self) -> Vacuumed:
+        """Rewrite the file without free pages and cut the write-ahead log."""
+        with translated(), self.engine.connect() as connection:
+            connection.exec_driver_sql("VACUUM")
+            cut = self.settle(connection)
+        remains = "blocks that the file system freed, and copies of the file made elsewhere"
+        if not cut:
+            remains = f"what was erased, while a reader keeps the old state: end it, and vacuum again; {remains}"
+        # What was rewritten is in the log until that is cut.
+        return Vacuumed(cut, cut, remains)
+
+    def faults(self) -> list[str]:
+        """PRAGMA integrity_check and foreign_key_check."""
+        with self.reading() as connection:
+            found = [str(row[0]) for row in connection.execute(text("PRAGMA integrity_check"))]
+            strays = [str(row[0]) for row in connection.execute(text("PRAGMA foreign_key_check"))]
+        return [line for line in found if line != "ok"] + [f"a row of {name} refers to nothing" for name in strays]
+
+    def _cut(self, connection: Connection) -> bool:
+        """Try once. A failure leaves a committed edit as it is, and its traces for the next try."""
+        try:
+            row = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").first()
+        except DBAPIError as problem:
+            log.warning("the write-ahead log of %s could not be cut: %s", self.path.name, problem.orig)
+            return False
+        finally:
+            connection.rollback()
+        return row is not None and row[0] == 0
+
+
+def _prepare(connection: Any, _: ConnectionPoolEntry) -> None:
+    """Transactions are begun by hand, and every connection has the same settings."""
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    mode = cursor.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        raise StoreError(f"the file system does not support SQLite's write-ahead log (journal mode {mode})")
+    for pragma in _PRAGMAS:
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()

@@ -1,0 +1,215 @@
+"""Is the whole store what its ledger says? Everything is recomputed; the first thing that is wrong is raised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from expunge.errors import VerificationError
+from expunge.ledger.canonical import Json
+from expunge.ledger.checkpoint import parse_checkpoint, verify_checkpoint
+from expunge.ledger.event import EVENT_TYPE, parse_event
+from expunge.ledger.merkle.hashing import leaf_hash
+from expunge.ledger.merkle.tree import Frontier, root_at
+from expunge.ledger.note import parse_note
+from expunge.ledger.receipt_format import PREDICATE_TYPE, Predicate, parse_predicate
+from expunge.store.backends.database import Database
+from expunge.store.backends.tables import (
+    anchors,
+    checkpoints,
+    entries,
+    holds,
+    ledger,
+    memories,
+    metadata,
+    nodes,
+    pruned,
+    secrets,
+    states,
+    store,
+)
+from expunge.store.encryption import SECRET_BYTES, subject_tag, tag_mark
+from expunge.store.identity import Identity
+from expunge.store.ledger_tables import STRIDE, Leaf, frontier_of, leaves_from, node_reader
+from expunge.store.legal_holds import holds_of
+from expunge.store.rows import Image, load_image
+from expunge.verify.ledger import verify_log
+
+__all__ = ["Verified", "verify_store"]
+
+_ROWS = 500
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was checked, and found right."""
+
+    memories: int
+    entries: int
+    leaves: int
+    checkpoints: int
+
+
+def verify_store(database: Database, identity: Identity) -> Verified:
+    """Database, ledger, memories, secrets."""
+    if faults := database.faults():
+        raise VerificationError(f"the database is damaged: {faults[0]}")
+    with database.reading() as connection:
+        _verify_kinds(connection)
+        _verify_identity(connection, identity)
+        leaves = list(leaves_from(connection))
+        _verify_tree(connection, leaves)
+        head = identity.sign_head(frontier_of(connection)).to_bytes()
+        trusted = [identity.signing_key.public]
+        envelopes = [leaf.envelope for leaf in leaves]
+        verify_log(envelopes, head, trusted, [identity.log_key], identity.origin, also=(EVENT_TYPE,))
+        heads = _verify_checkpoints(connection, identity)
+        last, dropped, held = _verify_columns(leaves)
+        rows = connection.execute(select(memories).order_by(memories.c.number)).all()
+        stored = {row.uuid for row in rows}
+        if missing := sorted(last.keys() - dropped - stored):
+            raise VerificationError(f"the ledger speaks of memory {missing[0]}, which is not in the store")
+        count = sum(_verify_memory(connection, row, last, dropped, identity.secret) for row in rows)
+        _verify_secrets(connection)
+        if {hold.number for hold in holds_of(connection)} != held:
+            raise VerificationError("the holds in the store are not those that its ledger tells of")
+    return Verified(len(rows), count, len(leaves), heads)
+
+
+def _verify_kinds(connection: Connection) -> None:
+    """Every value is of its column's kind: reading it is the test."""
+    for table in metadata.sorted_tables:
+        with connection.execute(select(table).execution_options(yield_per=_ROWS)) as found:
+            for _ in found.partitions():
+                pass
+
+
+def _verify_identity(connection: Connection, identity: Identity) -> None:
+    """The store is the one that was opened, and gives no number twice."""
+    rows = connection.execute(select(store)).all()
+    known = (1, identity.uuid, identity.origin, identity.signing_key.public.raw, identity.secret)
+    if [tuple(row) for row in rows] != [known]:
+        raise VerificationError("the store is no longer the one that was opened: its identity was altered")
+    heads = connection.execute(select(ledger.c.number, ledger.c.next_number)).all()
+    given = [select(func.coalesce(func.max(table.c.number), 0)) for table in (memories, secrets)]
+    largest = max(connection.execute(wanted).scalar_one() for wanted in given)
+    if [row.number for row in heads] != [1] or heads[0].next_number <= largest:
+        raise VerificationError("the ledger would give a number again that is taken: its head was altered")
+
+
+def _verify_tree(connection: Connection, leaves: list[Leaf]) -> None:
+    """Indices without a gap, stored hashes and frontier as the envelopes have them."""
+    stored = {(row.level, row.number): bytes(row.hash) for row in connection.execute(select(nodes))}
+    frontier = Frontier()
+    for expected, leaf in enumerate(leaves):
+        if leaf.index != expected:
+            raise VerificationError(f"the ledger has no leaf {expected}")
+        frontier, final = frontier.append(leaf_hash(leaf.envelope))
+        for node in final:
+            if node.level % STRIDE == 0 and stored.pop((node.level, node.index), None) != node.hash:
+                raise VerificationError(f"the stored hash of node {node.index} at level {node.level} is wrong")
+    if stored:
+        raise VerificationError(f"{len(stored)} stored hashes belong to no leaf")
+    if frontier != frontier_of(connection):
+        raise VerificationError("the stored frontier of the ledger is not that of its leaves")
+
+
+def _verify_checkpoints(connection: Connection, identity: Identity) -> int:
+    read, size = node_reader(connection), frontier_of(connection).size
+    rows = connection.execute(select(checkpoints)).all()
+    for row in rows:
+        note = parse_note(bytes(row.note))
+        verify_checkpoint(note, [identity.log_key], identity.origin)
+        stated = parse_checkpoint(note.text)
+        if stated.size != row.size or stated.size > size or stated.root != root_at(read, stated.size):
+            raise VerificationError(f"the ledger does not extend its signed head of {row.size} leaves")
+    return len(rows)
+
+
+def _verify_columns(leaves: list[Leaf]) -> tuple[dict[str, Predicate], set[str], set[int]]:
+    """What the columns beside an envelope say is what is in it.
+
+    Returns each memory's last receipt, the memories that were dropped, and the numbers of the holds that are in force.
+    """
+    last: dict[str, Predicate] = {}
+    dropped: set[str] = set()
+    held: dict[Json, str | None] = {}
+    for leaf in leaves:
+        if leaf.statement.predicate_type == PREDICATE_TYPE:
+            receipt = parse_predicate(leaf.statement)
+            told = (receipt.outcome, receipt.memory, receipt.edit)
+            last[receipt.memory] = receipt
+        else:
+            event = parse_event(leaf.statement)
+            told = (event.kind, event.memory, None)  # type: ignore[assignment]
+            if event.kind == "dropped" and event.memory is not None:
+                dropped.add(event.memory)
+            elif event.kind == "held":
+                held[event.facts["hold"]] = event.memory
+            elif event.kind == "released":
+                held.pop(event.facts["hold"], None)
+        if told != (leaf.kind, leaf.memory, leaf.edit):
+            raise VerificationError(f"leaf {leaf.index} is listed as something else than it is")
+    return (
+        last,
+        dropped,
+        {number for number, memory in held.items() if isinstance(number, int) and memory not in dropped},
+    )
+
+
+def _verify_memory(
+    connection: Connection, row: Any, last: dict[str, Predicate], dropped: set[str], secret: bytes
+) -> int:
+    if row.uuid not in last or row.uuid in dropped:
+        raise VerificationError(f"the ledger knows no memory {row.name!r}")
+    image, told = load_image(connection, row.number), last[row.uuid]
+    memory, view = image.memory, image.memory._view
+    size = connection.execute(select(states.c.size).where(states.c.memory == row.number)).scalar_one()
+    if size != view.size:
+        raise VerificationError(f"{row.name!r} is listed with {size} entries, and has {view.size}")
+    _verify_marks(connection, row, image, secret)
+    if (view.digest, view.edit) != (told.state_after, told.edit):
+        raise VerificationError(f"{row.name!r} is at edit {view.edit}; its last receipt is about edit {told.edit}")
+    if (view.size, len(view.warranties.records)) != (told.after.live, told.after.pruned):
+        raise VerificationError(f"{row.name!r} does not have the entries that its last receipt counts")
+    check = memory.check()
+    if not check.passed:
+        raise VerificationError(f"{row.name!r} fails the check: residual {check.worst:.3g}")
+    return view.size
+
+
+def _verify_marks(connection: Connection, row: Any, image: Image, secret: bytes) -> None:
+    """Every entry and record is found by its own subject, so that no erasure passes it by."""
+    view, numbering = image.memory._view, image.numbering
+    archive, records = view.warranties.archive, view.warranties.records
+    subjects = dict(zip(numbering.numbers.tolist(), view.subjects, strict=True))
+    subjects |= {number: archive[name].subject for name, number in numbering.archived.items()}
+    told = {
+        entries: subjects,
+        pruned: {number: records[name].subject for name, number in numbering.pruned.items()},
+    }
+    for table, owners in told.items():
+        marks = (
+            select(table.c.number, table.c.mark, secrets.c.secret)
+            .join(secrets, secrets.c.number == table.c.number)
+            .where(table.c.memory == row.number)
+        )
+        for found in connection.execute(marks):
+            if found.mark != tag_mark(found.secret, subject_tag(secret, owners.get(found.number))):
+                raise VerificationError(f"an entry of {row.name!r} is filed under another subject than its own")
+
+
+def _verify_secrets(connection: Connection) -> None:
+    """No secret outlives what it opens, and nothing is sealed under a secret that is not there."""
+    held = set(connection.execute(select(secrets.c.number).where(secrets.c.secret != bytes(SECRET_BYTES))).scalars())
+    columns = (entries.c.number, pruned.c.number, holds.c.number, anchors.c.secret, states.c.secret)
+    used = {number for column in columns for number in connection.execute(select(column)).scalars()}
+    if lost := used - held:
+        raise VerificationError(f"{len(lost)} rows are sealed under secrets that are not there")
+    if left := held - used:
+        raise VerificationError(f"{len(left)} secrets outlived what they open")
+    total = connection.execute(select(func.count()).select_from(states)).scalar_one()
+    if total != connection.execute(select(func.count()).select_from(memories)).scalar_one():
+        raise VerificationError("a memory has no state")

@@ -1,0 +1,85 @@
+"""What an edit of a stored memory returns: the receipt, and where its signed form lies in the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from expunge.errors import AdmissionRefused, DeletionRefused, Refused
+from expunge.memory.receipt import Grounds, Receipt
+from expunge.problem.check import StateCheck
+from expunge.solver.attempts import Attempt
+
+__all__ = ["SignedReceipt", "read_receipt", "read_refusal", "write_receipt", "write_refusal"]
+
+_REFUSALS: dict[str, type[Refused]] = {cls.__name__: cls for cls in (AdmissionRefused, DeletionRefused, Refused)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignedReceipt(Receipt):
+    """A receipt whose edit is durable, and leaf ``index`` of the store's ledger: the signed ``envelope``.
+
+    ``memory`` is the memory's UUID and ``edit`` its edit number, as the envelope has them.
+    """
+
+    index: int
+    memory: str
+    edit: int
+    envelope: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, receipt: Receipt, *, index: int, memory: str, edit: int, envelope: bytes) -> SignedReceipt:
+        """With its place in the ledger."""
+        known = {item.name: getattr(receipt, item.name) for item in fields(Receipt)}
+        return cls(**known, index=index, memory=memory, edit=edit, envelope=envelope)
+
+
+def write_receipt(receipt: SignedReceipt) -> dict[str, Any]:
+    """As JSON; the envelope is in the ledger and left out."""
+    plain = {item.name: getattr(receipt, item.name) for item in fields(receipt) if item.name != "envelope"}
+    attempts = [
+        {"path": tried.path, "check": _check(tried.check), "seconds": tried.seconds, "error": tried.error}
+        for tried in receipt.attempts
+    ]
+    refusal = None if receipt.refusal is None else vars(receipt.refusal)
+    return plain | {"check": _check(receipt.check), "attempts": attempts, "refusal": refusal}
+
+
+def read_receipt(document: dict[str, Any], envelope: bytes) -> SignedReceipt:
+    """What `write_receipt` was given."""
+    attempts = tuple(Attempt(**tried | {"check": _checked(tried["check"])}) for tried in document["attempts"])
+    return SignedReceipt(
+        **document
+        | {
+            "applied": tuple(document["applied"]),
+            "does_not_cover": tuple(document["does_not_cover"]),
+            "check": StateCheck(**document["check"]),
+            "attempts": attempts,
+            "refusal": None if document["refusal"] is None else Grounds(**document["refusal"]),
+        },
+        envelope=envelope,
+    )
+
+
+def write_refusal(problem: Refused) -> dict[str, Any]:
+    """What was raised, without its receipt."""
+    return {
+        "class": type(problem).__name__,
+        "reason": problem.reason,
+        "measured": problem.measured,
+        "allowed": problem.allowed,
+    }
+
+
+def read_refusal(document: dict[str, Any], receipt: Receipt) -> Refused:
+    """What `write_refusal` was given, to be raised again."""
+    kind = _REFUSALS[document["class"]]
+    return kind(document["reason"], receipt=receipt, measured=document["measured"], allowed=document["allowed"])
+
+
+def _check(check: StateCheck | None) -> dict[str, float] | None:
+    return None if check is None else {item.name: getattr(check, item.name) for item in fields(check)}
+
+
+def _checked(document: dict[str, float] | None) -> StateCheck | None:
+    return None if document is None else StateCheck(**document)

@@ -1,0 +1,242 @@
+"""From edits to statements: what is found out, what must be said, and the comparison with another backend."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from expunge import Memory, Refused
+from expunge.attestation.statements import (
+    _few,
+    _Names,
+    attest,
+    attest_creation,
+    attest_expiry,
+    commitment_of,
+    compare_with_reference,
+)
+from expunge.errors import InputError, VerificationError
+from expunge.ledger.receipt_format import MAX_LISTED, Predicate, Refusal, parse_predicate
+from expunge.memory.receipt import Action, Grounds, Receipt
+from expunge.memory.version import View
+from expunge.problem.tolerances import PUBLISHED
+from expunge.solver.attempts import Attempt
+from verify.cases import WARD, case, clock, ward_memory
+
+
+def edited(act: Any, memory: Memory | None = None) -> tuple[View, View, Receipt, dict[str, Any]]:
+    """The three things that a journal gets, and what it could find out while it had them."""
+    memory = ward_memory() if memory is None else memory
+    kept: list[Any] = []
+
+    def journal(before: View, after: View, receipt: Receipt) -> None:
+        found = {name: commitment_of(before, name) or commitment_of(after, name) for name in receipt.applied}
+        kept[:] = [before, after, receipt, found]
+
+    memory.journal = journal
+    with suppress(Refused):
+        act(memory)
+    before, after, receipt, found = kept
+    return before, after, receipt, found
+
+
+def stated(before: View, after: View, receipt: Receipt, **options: Any) -> Predicate:
+    return parse_predicate(attest(receipt, before, after, **{"memory": WARD, "edit": 1, "clock": clock, **options}))
+
+
+def test_entries_are_named_by_their_commitments() -> None:
+    memory = ward_memory()
+    names = memory.ids[3], memory.ids[8]
+    wanted = sorted((commitment_of(memory._view, name) or b"").hex() for name in names)
+    made: list[Predicate] = []
+    memory.journal = lambda before, after, receipt: made.append(stated(before, after, receipt))
+    memory.delete(names)
+    memory.admit([0.0, 0.0, 9.0], [1.0, 2.0], id="NEW")
+    assert list(made[0].applied.commitments) == wanted
+    assert made[1].applied.commitments == ((commitment_of(memory._view, "NEW") or b"").hex(),)
+    assert commitment_of(memory._view, names[0]) is None
+
+
+def test_salt_and_blind_die_with_the_entry() -> None:
+    memory = ward_memory()
+    entries = memory._view.entries
+    slot = entries.slot_of["ENTRY-3"]
+    salt, hidden = entries.salts[slot], entries.blinds[slot].tobytes()
+    memory.delete("ENTRY-3")
+    for held in (entries, memory._view.entries):
+        assert salt not in held.salts
+        assert hidden not in held.blinds.tobytes()
+        assert not held.blinds[slot].any()
+
+
+def test_an_archived_entry_keeps_its_commitment() -> None:
+    memory = ward_memory()
+    before = {name: commitment_of(memory._view, name) for name in memory.ids}
+    memory.prune("archive")
+    assert memory._view.warranties.archive
+    for name in memory._view.warranties.archive:
+        assert commitment_of(memory._view, name) == before[name]
+    memory.rebuild(nu=0.5)
+    assert {name: commitment_of(memory._view, name) for name in before} == before
+
+
+def test_a_forgotten_entry_is_counted_where_it_cannot_be_named() -> None:
+    memory = ward_memory()
+    memory.prune("forget")
+    name = next(iter(memory._view.warranties.records))
+    before, after, receipt, _ = edited(lambda memory: memory.delete(name), memory)
+    assert stated(before, after, receipt).applied == replace(
+        stated(before, after, receipt).applied, commitments=(), count=1
+    )
+    known = stated(before, after, receipt, forgotten={name: bytes(32)})
+    assert known.applied.commitments == ("00" * 32,)
+
+
+def test_views_of_another_edit_are_refused() -> None:
+    before, after, receipt, _ = edited(lambda memory: memory.admit([0.0, 0.0, 9.0], [1.0, 2.0]))
+    with pytest.raises(InputError, match="within its journal"):
+        stated(after, before, receipt)
+    with pytest.raises(InputError, match="within its journal"):
+        stated(before, before, receipt)
+
+
+@pytest.mark.parametrize("memory", ["icu-7", "", "6F1C8F1E-6A43-4D0C-9C0A-2B9D4B1F7A11", "x" * 36])
+def test_a_memory_is_a_uuid(memory: str) -> None:
+    before, after, receipt, _ = edited(lambda memory: memory.admit([0.0, 0.0, 9.0], [1.0, 2.0]))
+    with pytest.raises(InputError, match="ReceiptMemoryInvalid"):
+        stated(before, after, receipt, memory=memory)
+
+
+def test_the_clock() -> None:
+    before, after, receipt, _ = edited(lambda memory: memory.admit([0.0, 0.0, 9.0], [1.0, 2.0]))
+    east = timezone(timedelta(hours=5))
+    there = stated(before, after, receipt, clock=lambda: datetime(2026, 1, 1, 2, 3, 4, tzinfo=east))
+    assert there.time == "2025-12-31T21:03:04Z"
+    with pytest.raises(InputError, match="time zone"):
+        stated(before, after, receipt, clock=lambda: datetime(2026, 1, 1))
+    assert stated(before, after, receipt, clock=clock).time == "2026-03-01T12:30:05Z"
+    assert parse_predicate(attest(receipt, before, after, memory=WARD, edit=1)).time > "2025"
+
+
+def test_what_was_refused_and_why_is_told_in_fields_and_not_in_words() -> None:
+    before, after, receipt, _ = edited(lambda memory: memory.delete(memory.ids[2:]))
+    assert (receipt.outcome, receipt.action) == ("refused", "deletion")
+    deletable = 30 - 12  # of thirty entries at ν = 0.4
+    told = stated(before, after, replace(receipt, covers="nothing at all"))
+    assert told.action == "deletion"
+    assert told.refusal == Refusal("too_few_entries", 28.0, float(deletable))
+    for action in get_args(Action):
+        assert stated(before, after, replace(receipt, action=action)).action == action
+    with pytest.raises(InputError, match="ReceiptRefusalMismatch"):
+        stated(before, after, replace(receipt, refusal=None))
+
+
+def test_a_refusal_does_not_count_what_is_forgotten() -> None:
+    memory = ward_memory()
+    memory.prune("forget")
+    forgotten, live = list(memory._view.warranties.records), list(memory.ids)
+    before, after, receipt, _ = edited(lambda memory: memory.delete([*forgotten, *live]), memory)
+    assert stated(before, after, receipt).refusal == Refusal("too_few_entries", len(live), memory.deletable)
+
+
+def test_a_residual_in_a_refusal_is_rounded_up() -> None:
+    before, after, receipt, _ = edited(lambda memory: memory.delete(memory.ids))
+    attempt = Attempt("path", replace(receipt.check, mass=3e-5), 0.1)
+    grounds = Grounds("no_acceptable_state", 3e-5, PUBLISHED)
+    told = stated(before, after, replace(receipt, attempts=(attempt,), refusal=grounds))
+    assert told.refusal == Refusal("no_acceptable_state", 2.0**-15, PUBLISHED)
+
+
+def test_an_exclusion_without_a_code_is_refused() -> None:
+    before, after, receipt, _ = edited(lambda memory: memory.admit([0.0, 0.0, 9.0], [1.0, 2.0]))
+    with pytest.raises(InputError, match="no code"):
+        stated(before, after, replace(receipt, does_not_cover=("what ENTRY-3 said",)))
+
+
+def test_more_than_a_receipt_can_name() -> None:
+    before, after, receipt, _ = edited(lambda memory: memory.delete("ENTRY-3"))
+    with pytest.raises(InputError, match="use several"):
+        stated(before, after, replace(receipt, applied=("ENTRY-3",) * (MAX_LISTED + 1)))
+
+
+def test_the_page_says_what_is_counted_and_not_named() -> None:
+    view = ward_memory()._view
+    named = _Names(view, view, {})
+    assert named.all(["ENTRY-3"] * 12_500).commitments
+    assert named.all(["ENTRY-3"] * 12_501).commitments == ()
+    assert _few([bytes(32)] * MAX_LISTED).commitments
+    assert _few([bytes(32)] * (MAX_LISTED + 1)).commitments == ()
+    page = " ".join((Path(__file__).parents[2] / "docs" / "formats" / "receipt.md").read_text(encoding="utf-8").split())
+    assert f"A creation of more than {MAX_LISTED:,} entries has a count alone" in page
+    assert "and each list of warranties, of more than 12,500." in page
+    assert f"a deletion of more than {MAX_LISTED:,} is refused" in page
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        ("SolveError: daqp did not solve ENTRY-3", "SolveError"),
+        ("ENTRY-3 is odd", "Exception"),
+        ("", "Exception"),
+        ("numpy.linalg.LinAlgError: x", "Exception"),
+        ("KeyError", "KeyError"),
+    ],
+)
+def test_of_an_error_its_class(error: str, shown: str) -> None:
+    before, after, receipt, _ = edited(lambda memory: memory.admit([0.0, 0.0, 9.0], [1.0, 2.0]))
+    attempts = (Attempt("path", None, 0.5, error), *receipt.attempts)
+    rescued = stated(before, after, replace(receipt, outcome="rescued", attempts=attempts))
+    assert rescued.attempts[0].error == shown
+    assert rescued.action == "admission"
+
+
+def test_the_reference_comes_from_another_backend() -> None:
+    before, after, receipt, _ = edited(lambda memory: memory.admit([0.0, 0.0, 9.0], [1.0, 2.0]))
+    comparison = compare_with_reference(after, "proxqp")
+    made = replace(receipt.attempts[-1], path="proxqp")
+    with pytest.raises(InputError, match="another backend"):
+        stated(before, after, replace(receipt, attempts=(made,)), reference=comparison)
+    assert stated(before, after, receipt, reference=comparison).reference is not None
+
+
+@pytest.mark.parametrize("backend", ["daqp", "proxqp"])
+def test_a_comparison_with_another_backend(backend: str) -> None:
+    memory = ward_memory()
+    found = compare_with_reference(memory._view, backend)
+    assert found.residual < 1e-12
+    assert found.readout_difference < 1e-12
+    assert found.probes == 30
+    assert found.denominator == "value_range"
+    spread = np.ptp(memory.values, axis=0).max()
+    other = np.abs(memory.read(memory.keys) - memory.refit().read(memory.keys)).max() / spread
+    assert other < 1e-12
+    flat = Memory.fit(memory.keys, np.full(30, 7.0), sigma=2.0, nu=0.4)
+    assert compare_with_reference(flat._view, backend).denominator == "one"
+
+
+def test_creations_and_expiries_stand_by_themselves() -> None:
+    memory = ward_memory()
+    created = parse_predicate(attest_creation(memory._view, memory=WARD, clock=clock))
+    assert created.applied.count == len(created.applied.commitments) == 30
+    assert created.problem.initial_entries is None
+    before, after, receipt, _ = edited(lambda memory: memory.admit([0.0, 0.0, 9.0], [1.0, 2.0]))
+    with pytest.raises(InputError, match="ReceiptEntriesMismatch"):
+        attest_expiry(receipt, before, after, memory=WARD, edit=1, clock=clock)
+    notice, edit = case("example-admitted-expiring-notice").predicate, case("example-admitted-expiring").predicate
+    assert notice.expired == edit.expired
+    assert notice.state_before == notice.state_after == edit.state_after
+    assert not set(edit.applied.commitments) & set(notice.expired.commitments)
+
+
+def test_errors_are_of_one_family() -> None:
+    from expunge.ledger import errors
+
+    for name in errors.__all__:
+        if name.startswith(("Receipt", "Evidence", "Log")):
+            assert issubclass(getattr(errors, name), VerificationError)

@@ -1,0 +1,548 @@
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import math
+import re
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb, ctx
+
+import expunge.certificates.proof as prover
+import expunge.verify.errors as named
+import expunge.verify.proof as verifier
+from expunge import Memory
+from expunge.certificates.bounds import Sites
+from expunge.certificates.proof import Finding, Proof, Witness, prove_partition
+from expunge.errors import InputError, MissingExtra, StoreError
+from expunge.types import Matrix, Vector
+from expunge.verify.proof import GUARD, MOST_BITS, verify_proof
+from highprecision import Truth, solve_exactly
+from problems import PROBLEMS
+
+PAPER = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 0.9]])
+SQUARE = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+INNER = np.array([[0.0, 0.0], [0.1, 0.2]])
+
+# The rounding of 1/7 leaves no feasible point, so nothing can be proved about it.
+UNPROVABLE = {"cap-full-rounded"}
+
+
+@cache
+def truth_of(name: str, cap: float) -> Truth:
+    return solve_exactly(PROBLEMS[name].keys, cap=cap, sigma=PROBLEMS[name].sigma)
+
+
+def letters(coefficients: Vector, cap: float) -> str:
+    return "".join("r" if a <= 0.0 else "b" if a >= cap else "m" for a in coefficients.tolist())
+
+
+def random_instance(seed: int) -> tuple[Matrix, float, float]:
+    rng = np.random.default_rng(seed)
+    size, dimension = int(rng.integers(4, 30)), int(rng.integers(1, 7))
+    keys = rng.standard_normal((size, dimension)) * rng.choice([0.1, 1.0, 3.0])
+    if rng.uniform() < 0.4:
+        keys[rng.integers(size, size=size // 3)] = keys[rng.integers(size, size=size // 3)]
+    return keys, float(1.0 / (rng.uniform(0.1, 0.95) * size)), float(rng.uniform(0.3, 4.0))
+
+
+def test_the_papers_third_key_is_proved_zero() -> None:
+    truth = solve_exactly(PAPER, cap=1.0, sigma=5.0)
+    assert truth.offset - truth.scores[2] == pytest.approx(0.00817, abs=5e-6)
+    proof = prove_partition(PAPER, [0.5, 0.5, 0.0], cap=1.0, sigma=5.0)
+    assert (proof.outcome, proof.bits, proof.partition) == ("proved", 53, "mmr")
+    assert proof.proved_zero.tolist() == [2]
+    assert proof.proved_rows.tolist() == [0, 1, 2]
+    assert (proof.margin.tolist(), proof.bound.tolist(), proof.reserve.tolist()) == ([0, 1], [], [2])
+    assert "fp64" in proof.method
+    verify_proof(proof, PAPER, cap=1.0, sigma=5.0)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_true_partition_is_proved_and_verified(name: str) -> None:
+    problem = PROBLEMS[name]
+    truth = truth_of(problem.name, problem.cap)
+    for first_bits in (53, 106):
+        proof = prove_partition(
+            problem.keys, truth.coefficients, cap=problem.cap, sigma=problem.sigma, first_bits=first_bits
+        )
+        assert proof.partition == letters(truth.coefficients, problem.cap)
+        if name in UNPROVABLE:
+            assert proof.outcome == "undecidable"
+            assert [found.quantity for found in proof.undecided] == ["mass"]
+            assert "rounded" in proof.reason
+            continue
+        assert proof.outcome == "proved", proof.reason
+        verify_proof(proof.to_bytes(), problem.keys, cap=problem.cap, sigma=problem.sigma)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_memorys_partition_is_proved_only_if_it_is_the_true_one(name: str) -> None:
+    problem = PROBLEMS[name]
+    cap = min(problem.cap, 1.0)
+    truth = truth_of(name, cap)
+    memory = Memory.fit(problem.keys, problem.values, sigma=problem.sigma, cap=cap)
+    proof = prove_partition(memory.keys, memory.coefficients, cap=cap, sigma=memory.sigma)
+    same = proof.partition == letters(truth.coefficients, cap)
+    assert (proof.outcome == "proved") == (same and name not in UNPROVABLE)
+    # A state solved to rounding can only have another partition where rounding cannot tell them apart.
+    assert same or truth.stable_below < 1e-14
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_partitions_are_proved_only_if_true(seed: int) -> None:
+    keys, cap, sigma = random_instance(seed)
+    truth = solve_exactly(keys, cap=cap, sigma=sigma).coefficients
+    proof = prove_partition(keys, truth, cap=cap, sigma=sigma)
+    assert proof.outcome == "proved"
+    verify_proof(proof, keys, cap=cap, sigma=sigma)
+    sites = Sites.of(keys + 0.0)
+    rng = np.random.default_rng(seed)
+    for _ in range(4):
+        site = int(rng.integers(sites.counts.size))
+        rows = np.flatnonzero(sites.of_row == site)
+        wrong = truth.copy()
+        wrong[rows] = rng.choice(
+            [a for a in (0.0, cap / 2, cap) if letters(truth[rows[:1]], cap) != letters(np.array([a]), cap)]
+        )
+        refuted = prove_partition(keys, wrong, cap=cap, sigma=sigma)
+        assert refuted.outcome == "disproved"
+        assert refuted.wrong
+        assert refuted.proved_rows.size == refuted.proved_zero.size == 0
+        with pytest.raises(named.ProofError):
+            verify_proof(forged(keys, wrong, cap, sigma), keys, cap=cap, sigma=sigma)
+
+
+def forged(keys: Matrix, coefficients: Vector, cap: float, sigma: float) -> Proof:
+    """The best lie a prover could tell: right digest, and the margin system's own solution as the witness."""
+    said = prove_partition(keys, coefficients, cap=cap, sigma=sigma)
+    sites = Sites.of(keys + 0.0)
+    labels = np.array(list(said.partition))[np.unique(sites.of_row, return_index=True)[1]]
+    witness = None
+    if "m" in said.partition:
+        attempt = prover._WithMargin(sites, labels, cap, sigma)
+        attempt.floating()
+        witness = attempt.witness or Witness(80, (1 << 80, *[0] * (attempt.margin.size - 1)))
+    return dataclasses.replace(said, outcome="proved", wrong=(), undecided=(), reason="", witness=witness)
+
+
+@pytest.mark.parametrize("name", [n for n in PROBLEMS if not n.startswith("sequential") and n not in UNPROVABLE])
+def test_the_fp64_enclosures_contain_the_truth(name: str) -> None:
+    problem = PROBLEMS[name]
+    truth = truth_of(problem.name, problem.cap)
+    sites = Sites.of(problem.keys + 0.0)
+    first = np.unique(sites.of_row, return_index=True)[1]
+    labels = np.array(list(letters(truth.coefficients[first], problem.cap)))
+    if "m" not in labels:
+        return
+    attempt = prover._WithMargin(sites, labels, problem.cap, problem.sigma)
+    attempt.floating()
+    with ctx.workprec(256):
+        for site in attempt.margin.tolist():
+            exact = truth.exact[first[site]] * int(sites.counts[site])
+            assert arb(attempt.low[site]) <= exact + arb("1e-40")
+            assert exact <= arb(attempt.high[site]) + arb("1e-40")
+    for site in attempt.outside.tolist():
+        slack = truth.scores[first[attempt.margin[0]]] - truth.scores[first[site]]
+        assert attempt.low[site] - 1e-15 <= slack <= attempt.high[site] + 1e-15
+
+
+def test_copies_are_one_site_even_if_their_coefficients_differ() -> None:
+    keys = np.repeat(PAPER, [2, 1, 3], axis=0)
+    for coefficients in ([0.25, 0.25, 0.5, 0, 0, 0], [0.0, 0.5, 0.5, 0, 0, 0]):
+        proof = prove_partition(keys, coefficients, cap=0.7, sigma=5.0)
+        assert (proof.outcome, proof.partition) == ("proved", "mmmrrr")
+        assert proof.witness is not None
+        assert len(proof.witness.numerators) == 2
+        verify_proof(proof, keys, cap=0.7, sigma=5.0)
+
+
+def test_an_empty_margin_needs_a_mass_of_exactly_one() -> None:
+    keys = np.vstack([SQUARE, INNER])
+    proof = prove_partition(keys, [0.25] * 4 + [0.0] * 2, cap=0.25, sigma=4.0)
+    assert (proof.outcome, proof.partition, proof.witness) == ("proved", "bbbbrr", None)
+    verify_proof(proof, keys, cap=0.25, sigma=4.0)
+    swapped = prove_partition(keys, [0.25, 0.25, 0.25, 0.0, 0.25, 0.0], cap=0.25, sigma=4.0)
+    assert swapped.outcome == "disproved"
+    assert 3 in {found.row for found in swapped.wrong}
+    few = prove_partition(keys, [0.25] * 3 + [0.0] * 3, cap=0.25, sigma=4.0)
+    assert (few.outcome, few.wrong[0].quantity) == ("disproved", "mass")
+    assert few.wrong[0].low < -0.25 < few.wrong[0].high
+    full = prove_partition(SQUARE, np.full(4, 0.25), cap=0.25, sigma=4.0)
+    assert (full.outcome, full.partition) == ("proved", "bbbb")
+    rounded = prove_partition(np.eye(7), np.full(7, 1 / 7), cap=1 / 7, sigma=1.0)
+    assert rounded.outcome == "undecidable"
+    assert rounded.undecided[0].row is None
+    assert 0 < abs(rounded.undecided[0].low) < 1e-15
+
+
+@pytest.mark.parametrize(
+    ("keys", "coefficients", "cap", "rows"),
+    [
+        # Four equal coefficients by symmetry, and the site of two copies has exactly that cap.
+        (
+            np.vstack([np.repeat(SQUARE, [2, 3, 3, 3], axis=0), INNER]),
+            [1 / 8] * 2 + [1 / 12] * 9 + [0] * 2,
+            1 / 8,
+            {0, 1},
+        ),
+        (
+            np.vstack([np.repeat(SQUARE, [2, 3, 3, 3], axis=0), INNER]),
+            [0.12] * 2 + [1 / 12] * 9 + [0] * 2,
+            1 / 8,
+            {0, 1},
+        ),
+        (np.vstack([SQUARE, INNER]), [1 / 4] * 3 + [0.2] + [0] * 2, 1 / 4, {0, 1, 2, 3}),
+        (np.vstack([SQUARE, INNER[:1]]), [1 / 4] * 4 + [0.1], 1 / 4, {4}),
+    ],
+)
+def test_an_exact_tie_is_undecidable_and_never_proved(
+    keys: Matrix, coefficients: list[float], cap: float, rows: set[int]
+) -> None:
+    for most_bits in (53, 200, 2048):
+        proof = prove_partition(keys, coefficients, cap=cap, sigma=4.0, most_bits=most_bits)
+        assert proof.outcome == "undecidable"
+        assert {found.row for found in proof.undecided} == rows
+        assert all(found.low <= target <= found.high for found in proof.undecided for target in [tie(found, keys, cap)])
+        assert "tie" in proof.reason
+        with pytest.raises(named.ProofNotProved):
+            verify_proof(proof.to_bytes(), keys, cap=cap, sigma=4.0)
+        with pytest.raises(named.ProofError):
+            verify_proof(forged(keys, np.array(coefficients), cap, 4.0), keys, cap=cap, sigma=4.0)
+
+
+def tie(found: Finding, keys: Matrix, cap: float) -> float:
+    """The forbidden value that the interval still contains."""
+    if found.quantity == "slack" or found.high < cap / 2:
+        return 0.0
+    return cap * int((keys == keys[found.row]).all(axis=1).sum())
+
+
+def test_a_memory_with_a_tie_is_reported_undecidable() -> None:
+    keys = np.vstack([np.repeat(SQUARE, [2, 3, 3, 3], axis=0), INNER])
+    memory = Memory.fit(keys, np.zeros(len(keys)), sigma=4.0, cap=1 / 8)
+    assert prove_partition(memory.keys, memory.coefficients, cap=1 / 8, sigma=4.0).outcome == "undecidable"
+
+
+def test_a_near_tie_is_decided_by_more_bits() -> None:
+    """The third key of a mirror pair, moved through the boundary one unit in the last place at a time."""
+    height = math.sqrt(-25.0 * math.log((1.0 + math.exp(-4.0 / 25.0)) / 2.0) - 1.0)
+    outcomes = []
+    for ulps in range(-6, 7):
+        keys = np.vstack([PAPER[:2], [[0.0, height + ulps * math.ulp(height)]]])
+        proof = prove_partition(keys, [0.5, 0.5, 0.0], cap=1.0, sigma=5.0)
+        assert proof.bits == 106
+        outcomes.append(proof.outcome)
+        if proof.outcome == "proved":
+            verify_proof(proof, keys, cap=1.0, sigma=5.0)
+    assert outcomes == sorted(outcomes, reverse=True)
+    assert set(outcomes) == {"proved", "disproved"}
+
+
+def test_progress_tells_the_precision_and_what_is_open() -> None:
+    problem = PROBLEMS["near-duplicates-1e-06"]
+    truth = truth_of(problem.name, problem.cap)
+    seen: list[tuple[int, int]] = []
+    proof = prove_partition(
+        problem.keys,
+        truth.coefficients,
+        cap=problem.cap,
+        sigma=problem.sigma,
+        progress=lambda bits, left: seen.append((bits, left)),
+    )
+    assert [bits for bits, _ in seen] == [53, 106]
+    assert proof.bits == 106
+    assert seen[0][1] == problem.size
+
+
+def test_a_file_comes_back_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "paper.proof"
+    proof = prove_partition(PAPER, [0.5, 0.5, 0.0], cap=1.0, sigma=5.0)
+    proof.save(path)
+    assert Proof.load(path) == proof
+    assert Proof.load(path).to_bytes() == path.read_bytes()
+    assert list(tmp_path.iterdir()) == [path]
+    verify_proof(path, PAPER, cap=1.0, sigma=5.0)
+    verify_proof(str(path), PAPER.tolist(), cap=1.0, sigma=5.0)
+    for outcome in (
+        prove_partition(SQUARE, np.full(4, 0.2), cap=0.25, sigma=4.0),
+        prove_partition(PAPER, [1, 0, 0], cap=1.0, sigma=5.0),
+    ):
+        assert Proof.from_bytes(outcome.to_bytes()) == outcome
+    with pytest.raises(StoreError):
+        Proof.load(tmp_path / "missing")
+    with pytest.raises(StoreError):
+        proof.save(tmp_path / "no" / "such" / "folder")
+
+
+def test_the_sample_in_the_documentation_verifies() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "formats" / "proof.md").read_text(encoding="utf-8")
+    sample = re.search(r"```json\n(.*?)```", page, re.DOTALL)
+    assert sample is not None
+    verify_proof(sample[1].encode(), PAPER, cap=1.0, sigma=5.0)
+    for error in vars(named).values():
+        if isinstance(error, type) and issubclass(error, named.ProofError):
+            assert error.__name__ in page
+
+
+def sample() -> dict[str, Any]:
+    proof = prove_partition(PAPER, [0.5, 0.5, 0.0], cap=1.0, sigma=5.0)
+    content: dict[str, Any] = json.loads(proof.to_bytes())
+    return content
+
+
+def spelled(content: object) -> bytes:
+    return (json.dumps(content, sort_keys=True, indent=1) + "\n").encode()
+
+
+def change(**fields: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda content: {**content, **fields}
+
+
+def witness(**fields: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda content: {**content, "witness": {**content["witness"], **fields}}
+
+
+def finding(**fields: Any) -> list[dict[str, Any]]:
+    return [{"row": 2, "quantity": "slack", "low": (-1.0).hex(), "high": (1.0).hex(), **fields}]
+
+
+HALF = "8" + 19 * "0"
+TAMPERED: list[tuple[str, Callable[[dict[str, Any]], object], type[named.ProofError]]] = [
+    ("format", change(format="expunge/proof/v2"), named.ProofFormatUnsupported),
+    ("list", lambda content: [content], named.ProofNotJson),
+    ("missing", lambda content: {k: v for k, v in content.items() if k != "digest"}, named.ProofFieldMissing),
+    ("unknown", change(keys=[]), named.ProofFieldUnknown),
+    ("outcome spelling", change(outcome="true"), named.ProofFieldInvalid),
+    ("outcome", change(outcome="disproved"), named.ProofContradictory),
+    ("outcome undecidable", change(outcome="undecidable", witness=None), named.ProofContradictory),
+    (
+        "honest failure",
+        change(outcome="undecidable", witness=None, reason="a", undecided=finding()),
+        named.ProofNotProved,
+    ),
+    ("partition letters", change(partition="mmx"), named.ProofFieldInvalid),
+    ("partition empty", change(partition=""), named.ProofFieldInvalid),
+    ("partition longer", change(partition="mmrr"), named.ProofSizeMismatch),
+    ("partition", change(partition="mrm"), named.ProofDigestMismatch),
+    ("digest", change(digest="0" * 64), named.ProofDigestMismatch),
+    ("digest spelling", change(digest="G" * 64), named.ProofFieldInvalid),
+    ("bits type", change(bits="53"), named.ProofFieldInvalid),
+    ("bits bool", change(bits=True), named.ProofFieldInvalid),
+    ("bits range", change(bits=1 << 20), named.ProofFieldInvalid),
+    ("undecided", change(undecided=finding()), named.ProofContradictory),
+    ("undecided row", change(undecided=finding(row=3)), named.ProofContradictory),
+    ("undecided quantity", change(undecided=finding(quantity="x")), named.ProofFieldInvalid),
+    ("undecided float", change(undecided=finding(low="nan")), named.ProofFieldInvalid),
+    ("undecided field", change(undecided=finding(more=1)), named.ProofFieldUnknown),
+    ("undecided type", change(undecided={}), named.ProofFieldInvalid),
+    ("wrong", change(wrong=finding()), named.ProofContradictory),
+    ("reason", change(reason="because"), named.ProofContradictory),
+    ("reason type", change(reason=None), named.ProofFieldInvalid),
+    ("seconds", change(seconds=0.5), named.ProofFieldInvalid),
+    ("seconds spelling", change(seconds="0x1p-1"), named.ProofNotCanonical),
+    ("no witness", change(witness=None), named.ProofWitnessMissing),
+    ("witness type", change(witness=[]), named.ProofFieldInvalid),
+    ("witness field", witness(more=1), named.ProofFieldUnknown),
+    ("witness lacks", lambda content: {**content, "witness": {"scale": 80}}, named.ProofFieldMissing),
+    ("witness list", witness(numerators="80"), named.ProofFieldInvalid),
+    ("scale", witness(scale=81), named.ProofWitnessMass),
+    ("scale range", witness(scale=1 << 20), named.ProofFieldInvalid),
+    ("scale beyond", witness(scale=MOST_BITS + 1), named.ProofFieldInvalid),
+    ("bits beyond", change(bits=MOST_BITS + 1), named.ProofFieldInvalid),
+    ("numerators short", witness(numerators=[HALF]), named.ProofWitnessLength),
+    ("numerators mass", witness(numerators=[HALF, HALF[:-1] + "1"]), named.ProofWitnessMass),
+    ("numerators huge", witness(numerators=[HALF, "f" * 99]), named.ProofFieldInvalid),
+    ("numerators sign", witness(numerators=[HALF, "-1"]), named.ProofFieldInvalid),
+    ("numerators zeros", witness(numerators=[HALF, "0" + HALF]), named.ProofFieldInvalid),
+    ("numerators false", witness(numerators=["4" + 19 * "0", "c" + 19 * "0"]), named.ProofCoefficientUnproved),
+    ("numerators off", witness(numerators=["7e" + 18 * "0", "82" + 18 * "0"]), named.ProofSlackUnproved),
+]
+
+
+@pytest.mark.parametrize(("tamper", "error"), [t[1:] for t in TAMPERED], ids=[t[0] for t in TAMPERED])
+def test_a_tampered_file_raises_the_named_error(
+    tamper: Callable[[dict[str, Any]], object], error: type[named.ProofError]
+) -> None:
+    with pytest.raises(error) as raised:
+        verify_proof(spelled(tamper(sample())), PAPER, cap=1.0, sigma=5.0)
+    assert raised.type is error
+
+
+def test_every_field_is_tampered_with() -> None:
+    fields = {re.split("[ ]", name)[0] for name, _, _ in TAMPERED}
+    assert set(sample()) <= fields | {"witness"}
+
+
+def test_other_bytes_are_refused() -> None:
+    good = spelled(sample())
+    for data, error in (
+        (b"", named.ProofNotJson),
+        (b"\xff", named.ProofNotJson),
+        (good[:-2], named.ProofNotJson),
+        (b"[" * 100_000, named.ProofNotJson),
+        (good + b" ", named.ProofNotCanonical),
+        (good.replace(b": ", b":"), named.ProofNotCanonical),
+    ):
+        with pytest.raises(error):
+            verify_proof(data, PAPER, cap=1.0, sigma=5.0)
+    verify_proof(good, PAPER, cap=1.0, sigma=5.0)
+
+
+def test_a_proof_holds_for_its_own_inputs_only() -> None:
+    proof = prove_partition(PAPER, [0.5, 0.5, 0.0], cap=1.0, sigma=5.0)
+    moved = PAPER.copy()
+    moved[2, 1] = np.nextafter(0.9, 1.0)
+    for keys, cap, sigma in ((moved, 1.0, 5.0), (PAPER, 0.75, 5.0), (PAPER, 1.0, 5.5), (PAPER[::-1], 1.0, 5.0)):
+        with pytest.raises(named.ProofDigestMismatch):
+            verify_proof(proof, keys, cap=cap, sigma=sigma)
+    with pytest.raises(named.ProofSizeMismatch):
+        verify_proof(proof, PAPER[:2], cap=1.0, sigma=5.0)
+    with pytest.raises(InputError):
+        verify_proof(proof, PAPER, cap=0.0, sigma=5.0)
+    with pytest.raises(InputError):
+        verify_proof(proof, PAPER, cap=1.0, sigma=math.nan)
+    verify_proof(proof, PAPER * np.array([1.0, -1.0]) * np.array([1.0, -1.0]), cap=1.0, sigma=5.0)
+
+
+def test_a_false_partition_with_a_right_digest_is_caught() -> None:
+    """Each way in which a partition can be false meets the check that is about it."""
+    keys = np.vstack([SQUARE, INNER])
+    for coefficients, cap, error in (
+        ([0.25] * 4 + [0.0] * 2, 0.3, named.ProofMassUnproved),
+        ([0.25, 0.25, 0.25, 0.0, 0.25, 0.0], 0.25, named.ProofSlackUnproved),
+        ([0.2, 0.2, 0.2, 0.2, 0.2, 0.0], 0.4, named.ProofCoefficientUnproved),
+    ):
+        given = np.array(coefficients)
+        if error is named.ProofMassUnproved:
+            given[given > 0.0] = cap
+        with pytest.raises(error):
+            verify_proof(forged(keys, given, cap, 4.0), keys, cap=cap, sigma=4.0)
+    far = PAPER * np.array([1.0, 4.0])
+    with pytest.raises(named.ProofSlackUnproved):
+        verify_proof(forged(far, np.array([0.5, 0.5, 0.0]), 1.0, 5.0), far, cap=1.0, sigma=5.0)
+    twice = np.repeat(PAPER, [2, 1, 1], axis=0)
+    proof = prove_partition(twice, [0.25, 0.25, 0.5, 0.0], cap=1.0, sigma=5.0)
+    split = dataclasses.replace(proof, partition="mrmr")
+    split = dataclasses.replace(split, digest=prover._digest(twice, 1.0, 5.0, split.partition))
+    with pytest.raises(named.ProofCopiesSplit):
+        verify_proof(split, twice, cap=1.0, sigma=5.0)
+
+
+def test_a_margin_beyond_the_witness_is_not_accepted() -> None:
+    """Twelve keys whose kernel matrix has an eigenvalue of 1e-17 need a witness with more than thirty bits."""
+    problem = PROBLEMS["polygon-12-wide"]
+    truth = truth_of(problem.name, problem.cap)
+    proof = prove_partition(problem.keys, truth.coefficients, cap=problem.cap, sigma=problem.sigma)
+    assert proof.witness is not None
+    verify_proof(proof, problem.keys, cap=problem.cap, sigma=problem.sigma)
+    cap, bound = Fraction(problem.cap), int(proof.bound.size)
+    scale = 80
+    numerators = [x >> (proof.witness.scale - 30) << (scale - 30) for x in proof.witness.numerators]
+    numerators[0] += int((1 - cap * bound) * (1 << scale)) - sum(numerators)
+    crude = dataclasses.replace(proof, witness=Witness(scale, tuple(numerators)))
+    with pytest.raises((named.ProofConditionUnproved, named.ProofCoefficientUnproved)):
+        verify_proof(crude, problem.keys, cap=problem.cap, sigma=problem.sigma)
+
+
+def shifted(proof: Proof, scale: int, by: int) -> Proof:
+    """The same witness over 2^scale, with 2^by moved from one coefficient to another."""
+    assert proof.witness is not None
+    numerators = [x << (scale - proof.witness.scale) for x in proof.witness.numerators]
+    numerators[0] += 1 << (scale + by)
+    numerators[1] -= 1 << (scale + by)
+    return dataclasses.replace(proof, witness=Witness(scale, tuple(numerators)))
+
+
+@pytest.mark.parametrize("by", [-9, -30, -45])
+def test_a_false_witness_of_many_bits_is_refused_at_few(monkeypatch: pytest.MonkeyPatch, by: int) -> None:
+    problem = PROBLEMS["polygon-12-wide"]
+    truth = truth_of(problem.name, problem.cap)
+    proof = prove_partition(problem.keys, truth.coefficients, cap=problem.cap, sigma=problem.sigma)
+    used = precisions(monkeypatch)
+    with pytest.raises(named.ProofCoefficientUnproved):
+        verify_proof(shifted(proof, MOST_BITS, by), problem.keys, cap=problem.cap, sigma=problem.sigma)
+    assert max(used) == 53 + GUARD
+
+
+def test_a_false_empty_margin_of_many_bits_is_refused_at_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = np.vstack([SQUARE, INNER])
+    false = forged(keys, np.array([0.25, 0.25, 0.25, 0.0, 0.25, 0.0]), 0.25, 4.0)
+    used = precisions(monkeypatch)
+    with pytest.raises(named.ProofSlackUnproved):
+        verify_proof(dataclasses.replace(false, bits=MOST_BITS), keys, cap=0.25, sigma=4.0)
+    assert max(used) == 53 + GUARD
+
+
+@pytest.mark.parametrize("bits", [53, 106, 2048, MOST_BITS])
+def test_what_is_proved_at_any_precision_verifies(bits: int) -> None:
+    paper = prove_partition(PAPER, [0.5, 0.5, 0.0], cap=1.0, sigma=5.0, first_bits=bits, most_bits=MOST_BITS)
+    assert paper.witness is not None
+    assert paper.witness.scale == max(80, bits)
+    verify_proof(paper.to_bytes(), PAPER, cap=1.0, sigma=5.0)
+    keys, coefficients = np.vstack([SQUARE, INNER]), [0.25] * 4 + [0.0] * 2
+    full = prove_partition(keys, coefficients, cap=0.25, sigma=4.0, first_bits=bits, most_bits=MOST_BITS)
+    verify_proof(full.to_bytes(), keys, cap=0.25, sigma=4.0)
+
+
+def precisions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The precision of every start of ball arithmetic from here on."""
+    used: list[int] = []
+
+    class Noted(verifier._Balls):
+        def __init__(self, *given: Any) -> None:
+            used.append(ctx.prec)
+            super().__init__(*given)
+
+    monkeypatch.setattr(verifier, "_Balls", Noted)
+    return used
+
+
+@pytest.mark.parametrize(
+    ("keys", "coefficients", "options"),
+    [
+        (PAPER, [0.5, 0.5], {}),
+        (PAPER, [0.5, np.nan, 0.0], {}),
+        (np.full((3, 2), np.inf), [0.5, 0.5, 0.0], {}),
+        (PAPER, [0.5, 0.5, 0.0], {"cap": 0.0}),
+        (PAPER, [0.5, 0.5, 0.0], {"sigma": -1.0}),
+        (PAPER, [0.5, 0.5, 0.0], {"first_bits": 24}),
+        (PAPER, [0.5, 0.5, 0.0], {"first_bits": 106, "most_bits": 53}),
+        (PAPER, [0.5, 0.5, 0.0], {"most_bits": MOST_BITS + 1}),
+    ],
+)
+def test_bad_arguments_are_refused(keys: Matrix, coefficients: list[float], options: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        prove_partition(keys, coefficients, **{"cap": 1.0, "sigma": 5.0, **options})
+
+
+def test_without_ball_arithmetic_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    easy = prove_partition(PAPER, [0.5, 0.5, 0.0], cap=1.0, sigma=5.0)
+    problem = PROBLEMS["polygon-12-wide"]
+    truth = truth_of(problem.name, problem.cap)
+    hard = prove_partition(problem.keys, truth.coefficients, cap=problem.cap, sigma=problem.sigma)
+    monkeypatch.setitem(sys.modules, "flint", None)
+    with pytest.raises(MissingExtra, match=r"expunge\[proof\]"):
+        prove_partition(PAPER, [0.5, 0.5, 0.0], cap=1.0, sigma=5.0)
+    verify_proof(easy, PAPER, cap=1.0, sigma=5.0)
+    with pytest.raises(MissingExtra, match=r"expunge\[proof\]"):
+        verify_proof(hard, problem.keys, cap=problem.cap, sigma=problem.sigma)
+
+
+def test_the_verifier_imports_nothing_of_the_prover_or_solver() -> None:
+    source = Path(sys.modules["expunge.verify.proof"].__file__ or "").read_text(encoding="utf-8")
+    imported = {node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)}
+    assert {name for name in imported if name and name.startswith("expunge")} == {
+        "expunge.errors",
+        "expunge.problem.problem",
+        "expunge.types",
+        "expunge.verify.errors",
+    }
