@@ -7,24 +7,19 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import typer
 
-import expunge
+from expunge import errors
 from expunge.cli.app import app
 from expunge.cli.command_definition import COMMON
-from expunge.error_codes import CODES, code_of
+from expunge.error_codes import CODES, outside_of
 from expunge.errors import ExpungeError
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
-# Modules that need an extra which a reader may not have; their errors are none that cross the public border.
-SKIPPED = ("expunge.torch", "expunge.integrations")
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -75,43 +70,30 @@ def command_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def errors() -> list[type[ExpungeError]]:
-    """Every error class of the package, by module and place."""
-    for module in pkgutil.walk_packages(expunge.__path__, "expunge."):
-        if not module.name.startswith(SKIPPED) and not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
-
-    def below(kind: type[ExpungeError]) -> Iterator[type[ExpungeError]]:
-        for child in kind.__subclasses__():
-            if child.__module__.startswith("expunge.") and not child.__module__.startswith(SKIPPED):
-                yield child
-            yield from below(child)
-
-    found: set[type[ExpungeError]] = {ExpungeError, *below(ExpungeError)}
-    return sorted(found, key=lambda kind: (kind.__module__, inspect.getsourcelines(kind)[1]))
-
-
 def error_page() -> str:
-    """Each error with what it means, its HTTP status and its exit code."""
+    """Each code with its class, what it means, its HTTP status and its exit code."""
     lines = [
         "# Errors",
         "",
-        "Everything that expunge raises on purpose is an `ExpungeError`. The tree is drawn in `expunge.errors`; one",
-        "table (`expunge.error_codes`) says what the command line and the service make of each.",
-        "",
-        "| class | HTTP | exit |",
-        "|---|---|---|",
-        *(f"| `{name}` | {code.status} | {code.exit} |" for name, code in CODES.items()),
+        "Everything that expunge raises on purpose is an `ExpungeError`. The class says what kind of thing went wrong",
+        "(`expunge.errors` draws the tree), `error.code` says which case. Codes are stable; the service's problem",
+        "types and the command line's messages name them.",
     ]
-    module = ""
-    for kind in errors():
-        if kind.__module__ != module:
-            module = kind.__module__
-            lines += ["", f"## {module}", "", "| error | is a | exit | meaning |", "|---|---|---|---|"]
-        parent = kind.__mro__[1].__name__
-        meaning = cell((kind.__doc__ or "").split("\n\n")[0])
-        lines.append(f"| `{kind.__name__}` | `{parent}` | {code_of(kind.__new__(kind)).exit} | {meaning} |")
+    for title, codes in CODES.items():
+        lines += ["", f"## {title.split(' (')[0]}", ""]
+        lines += ["| code | class | HTTP | exit | meaning |", "|---|---|---|---|---|"]
+        for code, (kind, meaning) in codes.items():
+            outside = outside_of(_error(kind, code))
+            told = f"{outside.status} | {outside.exit}"
+            lines.append(f"| `{code}` | `{kind}` | {told} | {cell(meaning)} |")
     return "\n".join(lines) + "\n"
+
+
+def _error(kind: str, code: str) -> ExpungeError:
+    """An error of a class with a code, however its class is made."""
+    made: ExpungeError = getattr(errors, kind).__new__(getattr(errors, kind))
+    made.code = code
+    return made
 
 
 PAGES = {"commands.md": command_page, "errors.md": error_page}

@@ -78,7 +78,7 @@ def tracing() -> Iterator[Trace]:
         yield trace
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
 
 
 def ward(rows: int = 60) -> dict[str, Any]:

@@ -405,8 +405,8 @@ def _tamper(demo: Demo, store: Store, receipt: SignedReceipt, prior: Prior) -> N
         try:
             attempt()
         except VerificationError as problem:
-            demo.caught[what] = type(problem).__name__
-            rows.append([Text("✗", style="bold red"), what, Text(type(problem).__name__, style="red")])
+            demo.caught[what] = problem.code
+            rows.append([Text("✗", style="bold red"), what, Text(problem.code, style="red")])
         else:
             raise VerificationError(f"nobody noticed: {what}")
     demo.say(_grid(rows))

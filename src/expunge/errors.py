@@ -3,31 +3,40 @@
 ::
 
     ExpungeError
-    ├── InputError (ValueError)      what was passed in is wrong; nothing was touched
+    ├── InputError (ValueError)      the arguments are wrong; nothing was touched
     ├── Refused                      the edit was understood and not applied; carries a receipt
     │   ├── AdmissionRefused
     │   └── DeletionRefused
     ├── SolveError                   no solver reached an acceptable state
     ├── VerificationError            an artifact does not check out
     ├── StoreError                   the database, or the file, could not do it
+    │   ├── Busy                     another writer held the lock for too long
+    │   └── Conflict                 the stored state, or an earlier request, is not the expected one
+    │       └── Stale                another writer has edited the memory
     └── MissingExtra (ImportError)   an optional dependency is not installed
+
+Each error has a stable ``code`` that says which case it is, such as ``inclusion-root-mismatch``;
+:mod:`expunge.error_codes` lists them with their meanings.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from expunge.memory.receipt import Receipt
 
 __all__ = [
     "AdmissionRefused",
+    "Busy",
+    "Conflict",
     "DeletionRefused",
     "ExpungeError",
     "InputError",
     "MissingExtra",
     "Refused",
     "SolveError",
+    "Stale",
     "StoreError",
     "VerificationError",
 ]
@@ -36,9 +45,17 @@ __all__ = [
 class ExpungeError(Exception):
     """Root of the taxonomy: catch this to catch everything that expunge raises on purpose."""
 
+    default_code: ClassVar[str] = "expunge-error"
+
+    def __init__(self, message: str = "", *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.code = self.default_code if code is None else code
+
 
 class InputError(ExpungeError, ValueError):
     """The arguments are unusable. Raised before anything is touched."""
+
+    default_code = "input-error"
 
 
 class Refused(ExpungeError):
@@ -46,6 +63,8 @@ class Refused(ExpungeError):
 
     ``measured`` and ``allowed`` are the two sides of the comparison that failed.
     """
+
+    default_code = "refused"
 
     def __init__(self, reason: str, *, receipt: Receipt, measured: float, allowed: float) -> None:
         super().__init__(reason)
@@ -58,22 +77,52 @@ class Refused(ExpungeError):
 class AdmissionRefused(Refused):
     """An admission that was not applied."""
 
+    default_code = "admission-refused"
+
 
 class DeletionRefused(Refused):
     """A deletion that was not applied."""
+
+    default_code = "deletion-refused"
 
 
 class SolveError(ExpungeError):
     """A solver stopped without an acceptable state."""
 
+    default_code = "solve-error"
+
 
 class VerificationError(ExpungeError):
     """An artifact does not say what it should, or was altered."""
+
+    default_code = "verification-error"
 
 
 class StoreError(ExpungeError):
     """A file or a database could not be read or written."""
 
+    default_code = "store-error"
+
+
+class Conflict(StoreError):
+    """The stored state, or an earlier request under the same idempotency key, is not the expected one."""
+
+    default_code = "conflict"
+
+
+class Stale(Conflict):
+    """The stored state is not the expected one: another writer has edited the memory. Nothing was done."""
+
+    default_code = "stale"
+
+
+class Busy(StoreError):
+    """Another writer held the lock for longer than the timeout. Nothing was done; try again."""
+
+    default_code = "busy"
+
 
 class MissingExtra(ExpungeError, ImportError):
     """An optional dependency is missing; the message names the extra to install."""
+
+    default_code = "missing-extra"

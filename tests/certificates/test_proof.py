@@ -17,7 +17,6 @@ import pytest
 from flint import arb, ctx
 
 import expunge.certificates.proof as prover
-import expunge.verify.errors as named
 import expunge.verify.proof as verifier
 from expunge import Memory
 from expunge.certificates.bounds import Sites
@@ -27,6 +26,7 @@ from expunge.types import Matrix, Vector
 from expunge.verify.proof import GUARD, MOST_BITS, verify_proof
 from highprecision import Truth, solve_exactly
 from problems import PROBLEMS
+from raising import raises_code
 
 PAPER = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 0.9]])
 SQUARE = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
@@ -117,7 +117,7 @@ def test_random_partitions_are_proved_only_if_true(seed: int) -> None:
         assert refuted.outcome == "disproved"
         assert refuted.wrong
         assert refuted.proved_rows.size == refuted.proved_zero.size == 0
-        with pytest.raises(named.ProofError):
+        with raises_code("proof-*"):
             verify_proof(forged(keys, wrong, cap, sigma), keys, cap=cap, sigma=sigma)
 
 
@@ -213,9 +213,9 @@ def test_an_exact_tie_is_undecidable_and_never_proved(
         assert {found.row for found in proof.undecided} == rows
         assert all(found.low <= target <= found.high for found in proof.undecided for target in [tie(found, keys, cap)])
         assert "tie" in proof.reason
-        with pytest.raises(named.ProofNotProved):
+        with raises_code("proof-not-proved"):
             verify_proof(proof.to_bytes(), keys, cap=cap, sigma=4.0)
-        with pytest.raises(named.ProofError):
+        with raises_code("proof-*"):
             verify_proof(forged(keys, np.array(coefficients), cap, 4.0), keys, cap=cap, sigma=4.0)
 
 
@@ -288,9 +288,6 @@ def test_the_sample_in_the_documentation_verifies() -> None:
     sample = re.search(r"```json\n(.*?)```", page, re.DOTALL)
     assert sample is not None
     verify_proof(sample[1].encode(), PAPER, cap=1.0, sigma=5.0)
-    for error in vars(named).values():
-        if isinstance(error, type) and issubclass(error, named.ProofError):
-            assert error.__name__ in page
 
 
 def sample() -> dict[str, Any]:
@@ -316,65 +313,62 @@ def finding(**fields: Any) -> list[dict[str, Any]]:
 
 
 HALF = "8" + 19 * "0"
-TAMPERED: list[tuple[str, Callable[[dict[str, Any]], object], type[named.ProofError]]] = [
-    ("format", change(format="expunge/proof/v2"), named.ProofFormatUnsupported),
-    ("list", lambda content: [content], named.ProofNotJson),
-    ("missing", lambda content: {k: v for k, v in content.items() if k != "digest"}, named.ProofFieldMissing),
-    ("unknown", change(keys=[]), named.ProofFieldUnknown),
-    ("outcome spelling", change(outcome="true"), named.ProofFieldInvalid),
-    ("outcome", change(outcome="disproved"), named.ProofContradictory),
-    ("outcome undecidable", change(outcome="undecidable", witness=None), named.ProofContradictory),
+TAMPERED: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
+    ("format", change(format="expunge/proof/v2"), "proof-format-unsupported"),
+    ("list", lambda content: [content], "proof-not-json"),
+    ("missing", lambda content: {k: v for k, v in content.items() if k != "digest"}, "proof-field-missing"),
+    ("unknown", change(keys=[]), "proof-field-unknown"),
+    ("outcome spelling", change(outcome="true"), "proof-field-invalid"),
+    ("outcome", change(outcome="disproved"), "proof-contradictory"),
+    ("outcome undecidable", change(outcome="undecidable", witness=None), "proof-contradictory"),
     (
         "honest failure",
         change(outcome="undecidable", witness=None, reason="a", undecided=finding()),
-        named.ProofNotProved,
+        "proof-not-proved",
     ),
-    ("partition letters", change(partition="mmx"), named.ProofFieldInvalid),
-    ("partition empty", change(partition=""), named.ProofFieldInvalid),
-    ("partition longer", change(partition="mmrr"), named.ProofSizeMismatch),
-    ("partition", change(partition="mrm"), named.ProofDigestMismatch),
-    ("digest", change(digest="0" * 64), named.ProofDigestMismatch),
-    ("digest spelling", change(digest="G" * 64), named.ProofFieldInvalid),
-    ("bits type", change(bits="53"), named.ProofFieldInvalid),
-    ("bits bool", change(bits=True), named.ProofFieldInvalid),
-    ("bits range", change(bits=1 << 20), named.ProofFieldInvalid),
-    ("undecided", change(undecided=finding()), named.ProofContradictory),
-    ("undecided row", change(undecided=finding(row=3)), named.ProofContradictory),
-    ("undecided quantity", change(undecided=finding(quantity="x")), named.ProofFieldInvalid),
-    ("undecided float", change(undecided=finding(low="nan")), named.ProofFieldInvalid),
-    ("undecided field", change(undecided=finding(more=1)), named.ProofFieldUnknown),
-    ("undecided type", change(undecided={}), named.ProofFieldInvalid),
-    ("wrong", change(wrong=finding()), named.ProofContradictory),
-    ("reason", change(reason="because"), named.ProofContradictory),
-    ("reason type", change(reason=None), named.ProofFieldInvalid),
-    ("seconds", change(seconds=0.5), named.ProofFieldInvalid),
-    ("seconds spelling", change(seconds="0x1p-1"), named.ProofNotCanonical),
-    ("no witness", change(witness=None), named.ProofWitnessMissing),
-    ("witness type", change(witness=[]), named.ProofFieldInvalid),
-    ("witness field", witness(more=1), named.ProofFieldUnknown),
-    ("witness lacks", lambda content: {**content, "witness": {"scale": 80}}, named.ProofFieldMissing),
-    ("witness list", witness(numerators="80"), named.ProofFieldInvalid),
-    ("scale", witness(scale=81), named.ProofWitnessMass),
-    ("scale range", witness(scale=1 << 20), named.ProofFieldInvalid),
-    ("scale beyond", witness(scale=MOST_BITS + 1), named.ProofFieldInvalid),
-    ("bits beyond", change(bits=MOST_BITS + 1), named.ProofFieldInvalid),
-    ("numerators short", witness(numerators=[HALF]), named.ProofWitnessLength),
-    ("numerators mass", witness(numerators=[HALF, HALF[:-1] + "1"]), named.ProofWitnessMass),
-    ("numerators huge", witness(numerators=[HALF, "f" * 99]), named.ProofFieldInvalid),
-    ("numerators sign", witness(numerators=[HALF, "-1"]), named.ProofFieldInvalid),
-    ("numerators zeros", witness(numerators=[HALF, "0" + HALF]), named.ProofFieldInvalid),
-    ("numerators false", witness(numerators=["4" + 19 * "0", "c" + 19 * "0"]), named.ProofCoefficientUnproved),
-    ("numerators off", witness(numerators=["7e" + 18 * "0", "82" + 18 * "0"]), named.ProofSlackUnproved),
+    ("partition letters", change(partition="mmx"), "proof-field-invalid"),
+    ("partition empty", change(partition=""), "proof-field-invalid"),
+    ("partition longer", change(partition="mmrr"), "proof-size-mismatch"),
+    ("partition", change(partition="mrm"), "proof-digest-mismatch"),
+    ("digest", change(digest="0" * 64), "proof-digest-mismatch"),
+    ("digest spelling", change(digest="G" * 64), "proof-field-invalid"),
+    ("bits type", change(bits="53"), "proof-field-invalid"),
+    ("bits bool", change(bits=True), "proof-field-invalid"),
+    ("bits range", change(bits=1 << 20), "proof-field-invalid"),
+    ("undecided", change(undecided=finding()), "proof-contradictory"),
+    ("undecided row", change(undecided=finding(row=3)), "proof-contradictory"),
+    ("undecided quantity", change(undecided=finding(quantity="x")), "proof-field-invalid"),
+    ("undecided float", change(undecided=finding(low="nan")), "proof-field-invalid"),
+    ("undecided field", change(undecided=finding(more=1)), "proof-field-unknown"),
+    ("undecided type", change(undecided={}), "proof-field-invalid"),
+    ("wrong", change(wrong=finding()), "proof-contradictory"),
+    ("reason", change(reason="because"), "proof-contradictory"),
+    ("reason type", change(reason=None), "proof-field-invalid"),
+    ("seconds", change(seconds=0.5), "proof-field-invalid"),
+    ("seconds spelling", change(seconds="0x1p-1"), "proof-not-canonical"),
+    ("no witness", change(witness=None), "proof-witness-missing"),
+    ("witness type", change(witness=[]), "proof-field-invalid"),
+    ("witness field", witness(more=1), "proof-field-unknown"),
+    ("witness lacks", lambda content: {**content, "witness": {"scale": 80}}, "proof-field-missing"),
+    ("witness list", witness(numerators="80"), "proof-field-invalid"),
+    ("scale", witness(scale=81), "proof-witness-mass"),
+    ("scale range", witness(scale=1 << 20), "proof-field-invalid"),
+    ("scale beyond", witness(scale=MOST_BITS + 1), "proof-field-invalid"),
+    ("bits beyond", change(bits=MOST_BITS + 1), "proof-field-invalid"),
+    ("numerators short", witness(numerators=[HALF]), "proof-witness-length"),
+    ("numerators mass", witness(numerators=[HALF, HALF[:-1] + "1"]), "proof-witness-mass"),
+    ("numerators huge", witness(numerators=[HALF, "f" * 99]), "proof-field-invalid"),
+    ("numerators sign", witness(numerators=[HALF, "-1"]), "proof-field-invalid"),
+    ("numerators zeros", witness(numerators=[HALF, "0" + HALF]), "proof-field-invalid"),
+    ("numerators false", witness(numerators=["4" + 19 * "0", "c" + 19 * "0"]), "proof-coefficient-unproved"),
+    ("numerators off", witness(numerators=["7e" + 18 * "0", "82" + 18 * "0"]), "proof-slack-unproved"),
 ]
 
 
 @pytest.mark.parametrize(("tamper", "error"), [t[1:] for t in TAMPERED], ids=[t[0] for t in TAMPERED])
-def test_a_tampered_file_raises_the_named_error(
-    tamper: Callable[[dict[str, Any]], object], error: type[named.ProofError]
-) -> None:
-    with pytest.raises(error) as raised:
+def test_a_tampered_file_raises_the_named_error(tamper: Callable[[dict[str, Any]], object], error: str) -> None:
+    with raises_code(error):
         verify_proof(spelled(tamper(sample())), PAPER, cap=1.0, sigma=5.0)
-    assert raised.type is error
 
 
 def test_every_field_is_tampered_with() -> None:
@@ -385,14 +379,14 @@ def test_every_field_is_tampered_with() -> None:
 def test_other_bytes_are_refused() -> None:
     good = spelled(sample())
     for data, error in (
-        (b"", named.ProofNotJson),
-        (b"\xff", named.ProofNotJson),
-        (good[:-2], named.ProofNotJson),
-        (b"[" * 100_000, named.ProofNotJson),
-        (good + b" ", named.ProofNotCanonical),
-        (good.replace(b": ", b":"), named.ProofNotCanonical),
+        (b"", "proof-not-json"),
+        (b"\xff", "proof-not-json"),
+        (good[:-2], "proof-not-json"),
+        (b"[" * 100_000, "proof-not-json"),
+        (good + b" ", "proof-not-canonical"),
+        (good.replace(b": ", b":"), "proof-not-canonical"),
     ):
-        with pytest.raises(error):
+        with raises_code(error):
             verify_proof(data, PAPER, cap=1.0, sigma=5.0)
     verify_proof(good, PAPER, cap=1.0, sigma=5.0)
 
@@ -402,9 +396,9 @@ def test_a_proof_holds_for_its_own_inputs_only() -> None:
     moved = PAPER.copy()
     moved[2, 1] = np.nextafter(0.9, 1.0)
     for keys, cap, sigma in ((moved, 1.0, 5.0), (PAPER, 0.75, 5.0), (PAPER, 1.0, 5.5), (PAPER[::-1], 1.0, 5.0)):
-        with pytest.raises(named.ProofDigestMismatch):
+        with raises_code("proof-digest-mismatch"):
             verify_proof(proof, keys, cap=cap, sigma=sigma)
-    with pytest.raises(named.ProofSizeMismatch):
+    with raises_code("proof-size-mismatch"):
         verify_proof(proof, PAPER[:2], cap=1.0, sigma=5.0)
     with pytest.raises(InputError):
         verify_proof(proof, PAPER, cap=0.0, sigma=5.0)
@@ -417,23 +411,23 @@ def test_a_false_partition_with_a_right_digest_is_caught() -> None:
     """Each way in which a partition can be false meets the check that is about it."""
     keys = np.vstack([SQUARE, INNER])
     for coefficients, cap, error in (
-        ([0.25] * 4 + [0.0] * 2, 0.3, named.ProofMassUnproved),
-        ([0.25, 0.25, 0.25, 0.0, 0.25, 0.0], 0.25, named.ProofSlackUnproved),
-        ([0.2, 0.2, 0.2, 0.2, 0.2, 0.0], 0.4, named.ProofCoefficientUnproved),
+        ([0.25] * 4 + [0.0] * 2, 0.3, "proof-mass-unproved"),
+        ([0.25, 0.25, 0.25, 0.0, 0.25, 0.0], 0.25, "proof-slack-unproved"),
+        ([0.2, 0.2, 0.2, 0.2, 0.2, 0.0], 0.4, "proof-coefficient-unproved"),
     ):
         given = np.array(coefficients)
-        if error is named.ProofMassUnproved:
+        if error == "proof-mass-unproved":
             given[given > 0.0] = cap
-        with pytest.raises(error):
+        with raises_code(error):
             verify_proof(forged(keys, given, cap, 4.0), keys, cap=cap, sigma=4.0)
     far = PAPER * np.array([1.0, 4.0])
-    with pytest.raises(named.ProofSlackUnproved):
+    with raises_code("proof-slack-unproved"):
         verify_proof(forged(far, np.array([0.5, 0.5, 0.0]), 1.0, 5.0), far, cap=1.0, sigma=5.0)
     twice = np.repeat(PAPER, [2, 1, 1], axis=0)
     proof = prove_partition(twice, [0.25, 0.25, 0.5, 0.0], cap=1.0, sigma=5.0)
     split = dataclasses.replace(proof, partition="mrmr")
     split = dataclasses.replace(split, digest=prover._digest(twice, 1.0, 5.0, split.partition))
-    with pytest.raises(named.ProofCopiesSplit):
+    with raises_code("proof-copies-split"):
         verify_proof(split, twice, cap=1.0, sigma=5.0)
 
 
@@ -449,7 +443,7 @@ def test_a_margin_beyond_the_witness_is_not_accepted() -> None:
     numerators = [x >> (proof.witness.scale - 30) << (scale - 30) for x in proof.witness.numerators]
     numerators[0] += int((1 - cap * bound) * (1 << scale)) - sum(numerators)
     crude = dataclasses.replace(proof, witness=Witness(scale, tuple(numerators)))
-    with pytest.raises((named.ProofConditionUnproved, named.ProofCoefficientUnproved)):
+    with raises_code("proof-condition-unproved", "proof-coefficient-unproved"):
         verify_proof(crude, problem.keys, cap=problem.cap, sigma=problem.sigma)
 
 
@@ -468,7 +462,7 @@ def test_a_false_witness_of_many_bits_is_refused_at_few(monkeypatch: pytest.Monk
     truth = truth_of(problem.name, problem.cap)
     proof = prove_partition(problem.keys, truth.coefficients, cap=problem.cap, sigma=problem.sigma)
     used = precisions(monkeypatch)
-    with pytest.raises(named.ProofCoefficientUnproved):
+    with raises_code("proof-coefficient-unproved"):
         verify_proof(shifted(proof, MOST_BITS, by), problem.keys, cap=problem.cap, sigma=problem.sigma)
     assert max(used) == 53 + GUARD
 
@@ -477,7 +471,7 @@ def test_a_false_empty_margin_of_many_bits_is_refused_at_few(monkeypatch: pytest
     keys = np.vstack([SQUARE, INNER])
     false = forged(keys, np.array([0.25, 0.25, 0.25, 0.0, 0.25, 0.0]), 0.25, 4.0)
     used = precisions(monkeypatch)
-    with pytest.raises(named.ProofSlackUnproved):
+    with raises_code("proof-slack-unproved"):
         verify_proof(dataclasses.replace(false, bits=MOST_BITS), keys, cap=0.25, sigma=4.0)
     assert max(used) == 53 + GUARD
 
@@ -544,5 +538,4 @@ def test_the_verifier_imports_nothing_of_the_prover_or_solver() -> None:
         "expunge.errors",
         "expunge.problem.problem",
         "expunge.types",
-        "expunge.verify.errors",
     }

@@ -26,7 +26,7 @@ def test_keygen_and_a_store_of_ones_own_key(tmp_path: Path, monkeypatch: pytest.
     table = hours(tmp_path / "hours.csv")
     call("create", "ward", table, "--sigma", 2, "--nu", 0.3, "--key", "mine.pem")
     assert not Path("expunge.db.key").exists()
-    assert call("show", code=4).stderr.startswith("error: SigningKeyMissing")
+    assert call("show", code=4).stderr.startswith("error: signing-key-missing")
     assert answer("show", "--key", "mine.pem")["memories"][0]["name"] == "ward"
     assert answer("show", env={"EXPUNGE_KEY": "mine.pem"})["leaves"] == 1
 
@@ -162,8 +162,8 @@ def test_admit(ward: Path) -> None:
 def test_the_same_request_twice(ward: Path) -> None:
     words = ("delete", "other", "h003", "--idempotency-key", "ticket-1")
     assert answer(*words)["index"] == answer(*words)["index"]
-    assert call(*words[:2], "h004", *words[3:], code=4).stderr.startswith("error: Conflict")
-    assert call("delete", "other", "h004", "--expected", "0" * 64, code=4).stderr.startswith("error: Stale")
+    assert call(*words[:2], "h004", *words[3:], code=4).stderr.startswith("error: conflict")
+    assert call("delete", "other", "h004", "--expected", "0" * 64, code=4).stderr.startswith("error: stale")
     state = answer("show", "other")["digest"]
     assert answer("delete", "other", "h004", "--expected", state)["applied"] == ["h004"]
 
@@ -194,7 +194,7 @@ def test_delete(ward: Path) -> None:
     call("verify", "evidence", "two.zip", "--trust", "log.vkey")
     assert "two.zip exists" in call("delete", "other", "h002", "--evidence", "two.zip", code=2).stderr
     assert "receipt" in call("delete", "other", "--subject", "p-4").stdout
-    assert call("delete", "other", "h000", code=2).stderr.startswith("error: InputError: no entry has id 'h000'")
+    assert call("delete", "other", "h000", code=2).stderr.startswith("error: input-error: no entry has id 'h000'")
 
 
 def test_too_many_deletions_are_refused(ward: Path) -> None:
@@ -248,12 +248,12 @@ def test_erase_a_subject_everywhere(ward: Path) -> None:
     about = ("verify", "receipt", "summary.json", "--trust", "log.vkey")
     assert "subject" in answer(*about, "--subject", "p-2", "--salt", done["salt"])["checked"]
     assert "subject erased" in call(*about).stdout
-    assert "CommitmentMismatch" in call(*about, "--subject", "p-3", "--salt", done["salt"], code=1).stderr
+    assert "commitment-mismatch" in call(*about, "--subject", "p-3", "--salt", done["salt"], code=1).stderr
     call(*about, "--subject", "p-2", code=2)
     call(*about, "--subject", "p-2", "--salt", "xyz", code=2)
     call(*about, "--subject", "2", "--salt", done["salt"] + b"p-".hex(), code=2)
     call(*about, "--subject", "\udcff", "--salt", done["salt"], code=2)
-    assert call("erase-subject", "p-2", code=2).stderr.startswith("error: InputError")
+    assert call("erase-subject", "p-2", code=2).stderr.startswith("error: input-error")
     for name in ("ward", "other"):
         assert "p-2" not in call("search", name, "--at", "0,0", "-n", 50).stdout
 
@@ -423,7 +423,7 @@ def test_a_receipt_is_written_with_its_proof_or_not_at_all(ward: Path) -> None:
     call("log", 0, "--out", "first.json")
     for name, there in (("first.json", "first.json"), ("first.txt", "first.tlog-proof")):
         said = call("log", 1, "--out", name, code=2).stderr
-        assert said == f"error: InputError: {there} exists; choose another name\n"
+        assert said == f"error: input-error: {there} exists; choose another name\n"
     assert not Path("first.txt").exists()
 
 
@@ -481,7 +481,7 @@ def test_a_failed_proof_has_its_exit_code(ward: Path, monkeypatch: pytest.Monkey
     assert "undecidable: a slack contains 0" in said
     assert "weights" not in said
     assert "not proved" in said
-    assert "ProofNotProved" in call("export-evidence", "ward", "--out", "w.zip", "--proof", code=1).stderr
+    assert "proof-not-proved" in call("export-evidence", "ward", "--out", "w.zip", "--proof", code=1).stderr
     assert not Path("w.zip").exists()
 
 

@@ -51,11 +51,11 @@ def test_it_tells_the_whole_story(tour: tuple[demo.Demo, str, float]) -> None:
     ):
         assert said in text, said
     assert set(done.caught.values()) == {
-        "EnvelopeSignatureInvalid",
-        "EnvelopeSignerUnknown",
-        "InclusionRootMismatch",
-        "EvidenceWeightsMismatch",
-        "LogEventMismatch",
+        "envelope-signature-invalid",
+        "envelope-signer-unknown",
+        "inclusion-root-mismatch",
+        "evidence-weights-mismatch",
+        "log-event-mismatch",
     }
     assert done.facts["erased"] == 72
     assert done.facts["difference"] < 1e-12
@@ -95,8 +95,8 @@ def test_the_folder_is_as_its_readme_says(tour: tuple[demo.Demo, str, float], mo
     call("verify", "receipt", "receipts/erasure.json", *trust)
     call("checkpoint", "check", "head-kept.txt")
     call("verify", "log", *trust)
-    assert "EnvelopeSignatureInvalid" in call("verify", "receipt", "tampered/erasure.json", *trust, code=1).stderr
-    assert "EvidenceWeightsMismatch" in call("verify", "evidence", "tampered/erasure.zip", *trust, code=1).stderr
+    assert "envelope-signature-invalid" in call("verify", "receipt", "tampered/erasure.json", *trust, code=1).stderr
+    assert "evidence-weights-mismatch" in call("verify", "evidence", "tampered/erasure.zip", *trust, code=1).stderr
     assert "patient-10021487" not in call("search", "icu", "--at", "@questions/next-hour.npy", "-n", 900).stdout
     assert [row["name"] for row in answer("show")["memories"]] == [
         *("conversations", "example-archive", "example-forget", "icu")
@@ -123,7 +123,7 @@ def test_once_more_in_a_real_process(tmp_path: Path) -> None:
     found = json.loads(first.stdout)
     assert found["folder"] == "expunge-demo"
     assert len(found["next"]) == 3
-    assert "error: InputError: expunge-demo has an earlier demo" in shell("expunge demo", tmp_path, code=2).stderr
+    assert "error: input-error: expunge-demo has an earlier demo" in shell("expunge demo", tmp_path, code=2).stderr
     python = shlex.quote(sys.executable)
     # With a store of one's own set, as the README has it.
     again = shell(

@@ -10,7 +10,7 @@ import pytest
 
 from cli.commands import every_command
 from cli.ward import ROOT, call, shell
-from expunge.error_codes import CODES
+from expunge.error_codes import OUTSIDE
 
 GUIDE = (ROOT / "docs" / "guides" / "cli.md").read_text(encoding="utf-8")
 
@@ -57,4 +57,4 @@ def test_every_command_is_in_the_guide_and_nothing_else() -> None:
 
 def test_exit_codes_are_those_of_the_guide() -> None:
     told = {int(code) for code in re.findall(r"^\| (\d) \|", GUIDE, re.MULTILINE)}
-    assert told == {0, *(code.exit for code in CODES.values())}
+    assert told == {0, *(code.exit for code in OUTSIDE.values())}

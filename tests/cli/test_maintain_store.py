@@ -22,16 +22,16 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refused(*words: object, code: int = 1) -> str:
-    return str(answer(*words, code=code)["error"])
+    return str(answer(*words, code=code)["code"])
 
 
 def test_a_memory_is_dropped_with_a_signed_event(store: Path) -> None:
     call("create", "other", "hours.csv", *CREATE)
     digest = answer("show", "other")["digest"]
-    assert refused("drop", "other", "--yes", "--expected", "0" * 64, code=4) == "Stale"
-    assert refused("drop", "oter", "--yes", code=2) == "InputError"
+    assert refused("drop", "other", "--yes", "--expected", "0" * 64, code=4) == "stale"
+    assert refused("drop", "oter", "--yes", code=2) == "input-error"
     call("hold", "other", "h001", "--reason", "court order")
-    assert refused("drop", "other", "--yes", code=3) == "DeletionRefused"
+    assert refused("drop", "other", "--yes", code=3) == "deletion-refused"
     call("release", answers("hold")[0]["number"])
     told = answer("drop", "other", "--yes", "--expected", digest, "--idempotency-key", "k" * 32)
     assert told["kind"] == "dropped"
@@ -43,7 +43,7 @@ def test_a_memory_is_dropped_with_a_signed_event(store: Path) -> None:
 
 def test_a_rebuild_lets_more_be_deleted(store: Path) -> None:
     many = [f"h{row:03d}" for row in range(32)]
-    assert refused("delete", "ward", *many, "--yes", code=3) == "DeletionRefused"
+    assert refused("delete", "ward", *many, "--yes", code=3) == "deletion-refused"
     assert "one of them" in call("rebuild", "ward", code=2).stderr
     assert "one of them" in call("rebuild", "ward", "--nu", 0.5, "--cap", 0.5, code=2).stderr
     assert answer("rebuild", "ward", "--cap", 0.25)["outcome"] == "rebuilt"
@@ -102,7 +102,7 @@ def test_a_ledger_with_a_missing_leaf_is_not_written_out(store: Path) -> None:
     call("delete", "ward", "h006", "--yes")
     with sqlite3.connect("expunge.db") as database:
         database.execute("DELETE FROM expunge_leaves WHERE number = 0")
-    assert refused("log", "--out", "log.jsonl") == "VerificationError"
+    assert refused("log", "--out", "log.jsonl") == "verification-error"
     assert not list(store.glob("log.jsonl*"))
 
 
@@ -147,7 +147,7 @@ def test_witnesses_that_cosign_one_head_apart_make_a_quorum_together(store: Path
         call(*cosign, "--key", f"{name}.pem", "--out", f"{name}.txt")
     both = ("--trust", "log.vkey", "--witness", "w1.vkey", "--witness", "w2.vkey")
     missed = answer("verify", "checkpoint", "w1.txt", *both, code=1)
-    assert missed["error"] == "CosignatureQuorumMissed"
+    assert missed["code"] == "cosignature-quorum-missed"
     assert "w1" in missed["message"]
     told = answer("checkpoint", "merge", "w1.txt", "w2.txt", "--out", "both.txt")
     assert told["signatures"][1:] == ["w1", "w2"]

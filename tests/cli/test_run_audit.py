@@ -112,7 +112,7 @@ def test_a_tampered_archive_fails(tmp_path: Path) -> None:
     call("audit", "expiry", "--out", tmp_path)
     manifest = tmp_path / "expiry" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"finished": true', '"finished": false'))
-    assert "ArchiveUnfinished" in call("verify", "evidence", tmp_path, code=1).stderr
+    assert "archive-unfinished" in call("verify", "evidence", tmp_path, code=1).stderr
     assert "holds no audit" in call("verify", "evidence", tmp_path / "expiry" / "states", code=2).stderr
 
 

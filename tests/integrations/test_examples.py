@@ -72,7 +72,7 @@ def test_the_notebook_runs_in_a_kernel(tmp_path: Path, monkeypatch: pytest.Monke
         "decrement 72 erased, 792 left",
         "verified: deletion 72 entries, 792 left",
         "names somebody: False",
-        "altered: EnvelopeSignatureInvalid",
+        "altered: envelope-signature-invalid",
     ):
         assert re.search(wanted, said), said
     assert any("image/png" in output.get("data", {}) for output in outputs)

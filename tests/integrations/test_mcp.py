@@ -79,7 +79,7 @@ async def day_of_an_agent(client: Client) -> None:
     assert (erased["complete"], erased["entries"], erased["refused"]) == (True, 2, [])
     assert [note["text"] for note in await call(client, "recall", query="Ben", k=9)] == ["The office closes at six"]
     assert await call(client, "warranties") == []
-    assert "InputError: no entry" in await fails(client, "forget", ids=["allergy"])
+    assert "input-error: no entry" in await fails(client, "forget", ids=["allergy"])
 
 
 def test_in_process(store: Store) -> None:
@@ -158,27 +158,27 @@ def test_bad_input_is_told_and_changes_nothing(store: Store) -> None:
             await call(client, "remember", text="first", id="first")
             before = store.size
             for tool, arguments, told in (
-                ("remember", {"text": ""}, "InputError"),
-                ("remember", {"text": " \n"}, "InputError"),
-                ("remember", {"text": "x" * (LONGEST + 1)}, "InputError"),
-                ("remember", {"text": "a", "id": "first"}, "InputError.*taken"),
-                ("remember", {"text": "a", "id": ""}, "InputError"),
-                ("remember", {"text": "a", "subject": ""}, "InputError"),
+                ("remember", {"text": ""}, "input-error"),
+                ("remember", {"text": " \n"}, "input-error"),
+                ("remember", {"text": "x" * (LONGEST + 1)}, "input-error"),
+                ("remember", {"text": "a", "id": "first"}, "input-error.*taken"),
+                ("remember", {"text": "a", "id": ""}, "input-error"),
+                ("remember", {"text": "a", "subject": ""}, "input-error"),
                 ("remember", {"text": 5}, "validation error"),
                 ("remember", {}, "validation error"),
-                ("recall", {"query": "a", "k": 0}, "InputError"),
-                ("recall", {"query": "a", "k": 10**9}, "InputError"),
-                ("recall", {"query": ""}, "InputError"),
-                ("forget", {"ids": ["nobody"]}, "InputError"),
+                ("recall", {"query": "a", "k": 0}, "input-error"),
+                ("recall", {"query": "a", "k": 10**9}, "input-error"),
+                ("recall", {"query": ""}, "input-error"),
+                ("forget", {"ids": ["nobody"]}, "input-error"),
                 ("forget", {"ids": "first"}, "validation error"),
-                ("forget", {"ids": ["first", "first"]}, "InputError"),
-                ("forget_subject", {"subject": "nobody"}, "InputError"),
-                ("forget_subject", {"subject": ""}, "InputError"),
-                ("verify_receipt", {}, "InputError"),
-                ("verify_receipt", {"leaf": 0, "receipt": "x"}, "InputError"),
-                ("verify_receipt", {"leaf": 99}, "InputError"),
-                ("verify_receipt", {"leaf": -1}, "InputError"),
-                ("verify_receipt", {"leaf": 1 << 70}, "InputError"),
+                ("forget", {"ids": ["first", "first"]}, "input-error"),
+                ("forget_subject", {"subject": "nobody"}, "input-error"),
+                ("forget_subject", {"subject": ""}, "input-error"),
+                ("verify_receipt", {}, "input-error"),
+                ("verify_receipt", {"leaf": 0, "receipt": "x"}, "input-error"),
+                ("verify_receipt", {"leaf": 99}, "input-error"),
+                ("verify_receipt", {"leaf": -1}, "input-error"),
+                ("verify_receipt", {"leaf": 1 << 70}, "input-error"),
             ):
                 message = await fails(client, tool, **arguments)
                 assert re.search(told, message), (tool, arguments, message)
@@ -214,7 +214,7 @@ def test_a_receipt_that_was_changed_or_is_not_here_is_told(store: Store, tmp_pat
     with expunge.open(f"sqlite:///{tmp_path / 'other.db'}") as other:
         Tools(other).remember("one")
         stranger = other.leaf(0).envelope.decode()
-    assert "EnvelopeSignerUnknown" in (tools.verify_receipt(receipt=stranger).problem or "")
+    assert "envelope-signer-unknown" in (tools.verify_receipt(receipt=stranger).problem or "")
     with expunge.open(f"sqlite:///{tmp_path / 'fork.db'}", tmp_path / "agent.db.key") as fork:
         Tools(fork).remember("elsewhere")
         forked = fork.leaf(0).envelope.decode()

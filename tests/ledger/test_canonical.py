@@ -13,18 +13,7 @@ from hypothesis import strategies as st
 
 from expunge.errors import InputError
 from expunge.ledger.canonical import MAX_DEPTH, MAX_INTEGER, Json, dump_canonical, parse_canonical
-from expunge.ledger.errors import (
-    CanonicalError,
-    JsonDuplicateKey,
-    JsonFloatForbidden,
-    JsonIntegerOutOfRange,
-    JsonNotCanonical,
-    JsonNotUtf8,
-    JsonSyntaxInvalid,
-    JsonTooDeep,
-    JsonTooLarge,
-    JsonTooManyValues,
-)
+from raising import raises_code
 
 LIMIT = 1 << 20
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -55,7 +44,7 @@ def test_any_other_layout_is_refused(value: Any) -> None:
     data = dump_canonical(value)
     for other in (b" " + data, data + b"\n", json.dumps(value, indent=1).encode()):
         if other != data:
-            with pytest.raises(JsonNotCanonical):
+            with raises_code("json-not-canonical"):
                 parse_canonical(other, limit=LIMIT)
 
 
@@ -70,47 +59,46 @@ def test_the_sorting_example_of_rfc_8785() -> None:
 @pytest.mark.parametrize(
     ("data", "error"),
     [
-        (b"", JsonSyntaxInvalid),
-        (b"{", JsonSyntaxInvalid),
-        (b"[1,]", JsonSyntaxInvalid),
-        (b"{'a':1}", JsonSyntaxInvalid),
-        (b'{"a":1}{"a":1}', JsonSyntaxInvalid),
-        (b'"\x01"', JsonSyntaxInvalid),
-        (b"\xef\xbb\xbf{}", JsonSyntaxInvalid),
-        (b"\xff", JsonNotUtf8),
-        (b'"\xed\xa0\x80"', JsonNotUtf8),
-        ('{"a":1}'.encode("utf-16"), JsonNotUtf8),
-        (b'{"a":1,"a":1}', JsonDuplicateKey),
-        (b'{"a":{"b":1,"b":2}}', JsonDuplicateKey),
-        (b'{"a":1,"\\u0061":2}', JsonDuplicateKey),
-        (b"1.5", JsonFloatForbidden),
-        (b"1.0", JsonFloatForbidden),
-        (b"1e3", JsonFloatForbidden),
-        (b"NaN", JsonFloatForbidden),
-        (b"-Infinity", JsonFloatForbidden),
-        (b"9007199254740992", JsonIntegerOutOfRange),
-        (b"-9007199254740992", JsonIntegerOutOfRange),
-        (b"9" * 5000, JsonIntegerOutOfRange),
-        (b"-0", JsonNotCanonical),
-        (b"[1, 2]", JsonNotCanonical),
-        (b'{"b":1,"a":2}', JsonNotCanonical),
-        (b'"\\u0061"', JsonNotCanonical),
-        (b'"\\/"', JsonNotCanonical),
-        (b'"\\u001F"', JsonNotCanonical),
-        (b'"\\ud800"', JsonNotCanonical),
-        (b'{"\\udfff":1}', JsonNotCanonical),
-        (b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1), JsonTooDeep),
-        (b'{"a":' * (MAX_DEPTH + 1), JsonTooDeep),
-        (b"[" * 100_000, JsonTooDeep),
-        (b" " * (LIMIT + 1), JsonTooLarge),
-        (b"[" + b"1," * 200_000 + b"1]", JsonTooManyValues),
-        (b"[" + b"{}," * 100_000 + b"{}]", JsonTooManyValues),
+        (b"", "json-syntax-invalid"),
+        (b"{", "json-syntax-invalid"),
+        (b"[1,]", "json-syntax-invalid"),
+        (b"{'a':1}", "json-syntax-invalid"),
+        (b'{"a":1}{"a":1}', "json-syntax-invalid"),
+        (b'"\x01"', "json-syntax-invalid"),
+        (b"\xef\xbb\xbf{}", "json-syntax-invalid"),
+        (b"\xff", "json-not-utf8"),
+        (b'"\xed\xa0\x80"', "json-not-utf8"),
+        ('{"a":1}'.encode("utf-16"), "json-not-utf8"),
+        (b'{"a":1,"a":1}', "json-duplicate-key"),
+        (b'{"a":{"b":1,"b":2}}', "json-duplicate-key"),
+        (b'{"a":1,"\\u0061":2}', "json-duplicate-key"),
+        (b"1.5", "json-float-forbidden"),
+        (b"1.0", "json-float-forbidden"),
+        (b"1e3", "json-float-forbidden"),
+        (b"NaN", "json-float-forbidden"),
+        (b"-Infinity", "json-float-forbidden"),
+        (b"9007199254740992", "json-integer-out-of-range"),
+        (b"-9007199254740992", "json-integer-out-of-range"),
+        (b"9" * 5000, "json-integer-out-of-range"),
+        (b"-0", "json-not-canonical"),
+        (b"[1, 2]", "json-not-canonical"),
+        (b'{"b":1,"a":2}', "json-not-canonical"),
+        (b'"\\u0061"', "json-not-canonical"),
+        (b'"\\/"', "json-not-canonical"),
+        (b'"\\u001F"', "json-not-canonical"),
+        (b'"\\ud800"', "json-not-canonical"),
+        (b'{"\\udfff":1}', "json-not-canonical"),
+        (b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1), "json-too-deep"),
+        (b'{"a":' * (MAX_DEPTH + 1), "json-too-deep"),
+        (b"[" * 100_000, "json-too-deep"),
+        (b" " * (LIMIT + 1), "json-too-large"),
+        (b"[" + b"1," * 200_000 + b"1]", "json-too-many-values"),
+        (b"[" + b"{}," * 100_000 + b"{}]", "json-too-many-values"),
     ],
 )
-def test_each_fault_has_its_name(data: bytes, error: type[CanonicalError]) -> None:
-    with pytest.raises(error) as caught:
+def test_each_fault_has_its_name(data: bytes, error: str) -> None:
+    with raises_code(error):
         parse_canonical(data, limit=LIMIT)
-    assert type(caught.value) is error
 
 
 def test_brackets_inside_strings_do_not_nest() -> None:
@@ -121,7 +109,7 @@ def test_brackets_inside_strings_do_not_nest() -> None:
 def test_as_many_values_as_the_limit_are_read() -> None:
     data = b"[" + b",".join([b"1"] * 9) + b"]"
     parse_canonical(data, limit=LIMIT, max_values=10)
-    with pytest.raises(JsonTooManyValues):
+    with raises_code("json-too-many-values"):
         parse_canonical(data, limit=LIMIT, max_values=9)
 
 
@@ -133,7 +121,7 @@ def test_nesting_up_to_the_limit_is_read() -> None:
 @pytest.mark.parametrize("data", [b'"' + b'\\"' * 500_000, b'"' * 999_999, b"\\" * 1_000_000, b'["' + b"\\" * 900_001])
 def test_hostile_strings_take_linear_time(data: bytes) -> None:
     begin = time.perf_counter()
-    with pytest.raises(CanonicalError):
+    with raises_code("json-*", "float-hex-*"):
         parse_canonical(data, limit=LIMIT)
     assert time.perf_counter() - begin < 2.0
 

@@ -24,29 +24,11 @@ from expunge.ledger.checkpoint import (
     verify_extension,
 )
 from expunge.ledger.encoding import encode_base64
-from expunge.ledger.errors import (
-    CheckpointError,
-    CheckpointExtensionInvalid,
-    CheckpointLinesMissing,
-    CheckpointOriginInvalid,
-    CheckpointOriginMismatch,
-    CheckpointRootInvalid,
-    CheckpointSizeInvalid,
-    ConsistencyNewRootMismatch,
-    ConsistencySizesReversed,
-    CosignatureFromFuture,
-    CosignatureInvalid,
-    CosignatureMalformed,
-    CosignatureQuorumMissed,
-    CosignatureTimeInvalid,
-    NoteNotUtf8,
-    NoteSignatureInvalid,
-    NoteSignerUnknown,
-)
 from expunge.ledger.merkle.hashing import leaf_hash
 from expunge.ledger.merkle.tree import HashTree
 from expunge.ledger.note import MAX_SIGNATURES, NoteAlgorithm, NoteKey, SignedNote, parse_note, sign_note
 from expunge.ledger.signing import SigningKey
+from raising import raises_code
 
 from .make_vectors import LOG_KEY, ORIGIN, TIME, WITNESS, WITNESS_KEY
 from .tamper import flips
@@ -110,29 +92,28 @@ def test_what_parses_serialises_to_the_same_bytes(text: bytes) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("", CheckpointLinesMissing),
-        ("a\n1\n", CheckpointLinesMissing),
-        (f"a\n1\n{ROOT_LINE}", CheckpointLinesMissing),
-        (f"\n1\n{ROOT_LINE}\n", CheckpointOriginInvalid),
-        (f"a\x07\n1\n{ROOT_LINE}\n", CheckpointOriginInvalid),
-        (f"a\n01\n{ROOT_LINE}\n", CheckpointSizeInvalid),
-        (f"a\n-1\n{ROOT_LINE}\n", CheckpointSizeInvalid),
-        (f"a\n\n{ROOT_LINE}\n", CheckpointSizeInvalid),
-        (f"a\n{2**63}\n{ROOT_LINE}\n", CheckpointSizeInvalid),
-        (f"a\n{'9' * 9999}\n{ROOT_LINE}\n", CheckpointSizeInvalid),
-        ("a\n1\n\n", CheckpointRootInvalid),
-        ("a\n1\nAAAA\n", CheckpointRootInvalid),
-        (f"a\n1\n{ROOT_LINE} \n", CheckpointRootInvalid),
-        (f"a\n1\n{ROOT_LINE[:-1]}\n", CheckpointRootInvalid),
-        (f"a\n1\n{ROOT_LINE}\n\n", CheckpointExtensionInvalid),
-        (f"a\n1\n{ROOT_LINE}\nx\n\ny\n", CheckpointExtensionInvalid),
-        (f"a\n1\n{ROOT_LINE}\n" + "x\n" * 17, CheckpointExtensionInvalid),
+        ("", "checkpoint-lines-missing"),
+        ("a\n1\n", "checkpoint-lines-missing"),
+        (f"a\n1\n{ROOT_LINE}", "checkpoint-lines-missing"),
+        (f"\n1\n{ROOT_LINE}\n", "checkpoint-origin-invalid"),
+        (f"a\x07\n1\n{ROOT_LINE}\n", "checkpoint-origin-invalid"),
+        (f"a\n01\n{ROOT_LINE}\n", "checkpoint-size-invalid"),
+        (f"a\n-1\n{ROOT_LINE}\n", "checkpoint-size-invalid"),
+        (f"a\n\n{ROOT_LINE}\n", "checkpoint-size-invalid"),
+        (f"a\n{2**63}\n{ROOT_LINE}\n", "checkpoint-size-invalid"),
+        (f"a\n{'9' * 9999}\n{ROOT_LINE}\n", "checkpoint-size-invalid"),
+        ("a\n1\n\n", "checkpoint-root-invalid"),
+        ("a\n1\nAAAA\n", "checkpoint-root-invalid"),
+        (f"a\n1\n{ROOT_LINE} \n", "checkpoint-root-invalid"),
+        (f"a\n1\n{ROOT_LINE[:-1]}\n", "checkpoint-root-invalid"),
+        (f"a\n1\n{ROOT_LINE}\n\n", "checkpoint-extension-invalid"),
+        (f"a\n1\n{ROOT_LINE}\nx\n\ny\n", "checkpoint-extension-invalid"),
+        (f"a\n1\n{ROOT_LINE}\n" + "x\n" * 17, "checkpoint-extension-invalid"),
     ],
 )
-def test_each_fault_has_its_name(text: str, error: type[CheckpointError]) -> None:
-    with pytest.raises(error) as caught:
+def test_each_fault_has_its_name(text: str, error: str) -> None:
+    with raises_code(error):
         parse_checkpoint(text.encode())
-    assert type(caught.value) is error
 
 
 def test_limits_are_inclusive() -> None:
@@ -145,7 +126,7 @@ def test_limits_are_inclusive() -> None:
 
 
 def test_a_text_that_is_not_unicode() -> None:
-    with pytest.raises(NoteNotUtf8):
+    with raises_code("note-not-utf8"):
         parse_checkpoint(b"\xff\n1\n" + ROOT_LINE.encode() + b"\n")
 
 
@@ -160,29 +141,29 @@ def test_a_text_that_is_not_unicode() -> None:
 )
 def test_every_field_is_under_the_signatures(alter: Callable[[Checkpoint], Checkpoint]) -> None:
     altered = SignedNote(alter(HEAD).to_text(), COSIGNED.signatures)
-    with pytest.raises(NoteSignatureInvalid):
+    with raises_code("note-signature-invalid"):
         verify_checkpoint(altered, [KEY], ORIGIN)
-    with pytest.raises(CosignatureInvalid):
+    with raises_code("cosignature-invalid"):
         verify_cosignatures(altered, [WITNESS_VKEY], 1)
 
 
 def test_a_true_head_of_another_log_is_refused() -> None:
     verify_checkpoint(SIGNED, [KEY], ORIGIN)
     other = sign_note(replace(HEAD, origin="ledger.example/other").to_text(), ORIGIN, LOG_KEY)
-    with pytest.raises(CheckpointOriginMismatch):
+    with raises_code("checkpoint-origin-mismatch"):
         verify_checkpoint(other, [KEY], ORIGIN)
 
 
 def test_a_head_by_an_unknown_key_is_refused() -> None:
-    with pytest.raises(NoteSignerUnknown):
+    with raises_code("note-signer-unknown"):
         verify_checkpoint(sign_checkpoint(HEAD, SigningKey.generate()), [KEY], ORIGIN)
 
 
 def test_a_signed_note_that_is_no_checkpoint() -> None:
     note = sign_note(b"just a text\n", ORIGIN, LOG_KEY)
-    with pytest.raises(CheckpointLinesMissing):
+    with raises_code("checkpoint-lines-missing"):
         verify_checkpoint(note, [KEY], ORIGIN)
-    with pytest.raises(CheckpointLinesMissing):
+    with raises_code("checkpoint-lines-missing"):
         cosign_checkpoint(note, WITNESS, WITNESS_KEY, TIME)
 
 
@@ -190,11 +171,11 @@ def test_extension() -> None:
     old = Checkpoint(ORIGIN, 13, TREE.root(13))
     path = TREE.consistency_path(13)
     verify_extension(old, HEAD, path)
-    with pytest.raises(CheckpointOriginMismatch):
+    with raises_code("checkpoint-origin-mismatch"):
         verify_extension(replace(old, origin="ledger.example/other"), HEAD, path)
-    with pytest.raises(ConsistencySizesReversed):
+    with raises_code("consistency-sizes-reversed"):
         verify_extension(HEAD, old, path)
-    with pytest.raises(ConsistencyNewRootMismatch):
+    with raises_code("consistency-new-root-mismatch"):
         verify_extension(old, replace(HEAD, root=bytes(32)), path)
 
 
@@ -210,7 +191,7 @@ def test_the_latest_of_several_cosignatures_counts_once() -> None:
     again = cosign_checkpoint(COSIGNED, WITNESS, WITNESS_KEY, TIME + 60)
     assert cosignature_times(again, [WITNESS_VKEY]) == {WITNESS: TIME + 60}
     other = NoteKey("other.example", SigningKey.generate().public, NoteAlgorithm.COSIGNATURE_V1)
-    with pytest.raises(CosignatureQuorumMissed):
+    with raises_code("cosignature-quorum-missed"):
         verify_cosignatures(again, [WITNESS_VKEY, other], 2)
 
 
@@ -228,7 +209,7 @@ def test_one_key_under_two_names_is_one_witness() -> None:
     third = NoteKey("third.example", SigningKey.generate().public, NoteAlgorithm.COSIGNATURE_V1)
     twice = cosign_checkpoint(COSIGNED, "alias.example", WITNESS_KEY, TIME)
     verify_cosignatures(twice, [WITNESS_VKEY, alias, third], 1)
-    with pytest.raises(CosignatureQuorumMissed):
+    with raises_code("cosignature-quorum-missed"):
         verify_cosignatures(twice, [WITNESS_VKEY, alias, third], 2)
 
 
@@ -237,25 +218,25 @@ def test_no_bit_of_a_cosignature_can_change() -> None:
     for bit, changed in enumerate(flips(line.signature)):
         altered = replace(COSIGNED, signatures=(log_line, replace(line, signature=changed)))
         # The top bit of the time puts it beyond every POSIX time.
-        with pytest.raises(CosignatureInvalid if bit else CosignatureTimeInvalid):
+        with raises_code("cosignature-invalid" if bit else "cosignature-time-invalid"):
             verify_cosignatures(altered, [WITNESS_VKEY], 1)
 
 
 @pytest.mark.parametrize("length", [1, 64, 71, 73])
 def test_cosignatures_of_another_length(length: int) -> None:
     line = replace(COSIGNED.signatures[1], signature=bytes(length))
-    with pytest.raises(CosignatureMalformed):
+    with raises_code("cosignature-malformed"):
         verify_cosignatures(replace(COSIGNED, signatures=(line,)), [WITNESS_VKEY], 1)
 
 
 def test_cosignatures_from_the_future() -> None:
     verify_cosignatures(COSIGNED, [WITNESS_VKEY], 1, now=TIME - 300)
-    with pytest.raises(CosignatureFromFuture):
+    with raises_code("cosignature-from-future"):
         verify_cosignatures(COSIGNED, [WITNESS_VKEY], 1, now=TIME - 301)
 
 
 def test_a_quorum_that_is_missed_or_impossible() -> None:
-    with pytest.raises(CosignatureQuorumMissed):
+    with raises_code("cosignature-quorum-missed"):
         verify_cosignatures(SIGNED, [WITNESS_VKEY], 1)
     for quorum in (0, 2):
         with pytest.raises(InputError):
@@ -266,7 +247,7 @@ def test_a_quorum_that_is_missed_or_impossible() -> None:
 
 def test_a_cosignature_is_no_log_signature() -> None:
     note = SignedNote(SIGNED.text, (COSIGNED.signatures[1],))
-    with pytest.raises(NoteSignerUnknown):
+    with raises_code("note-signer-unknown"):
         verify_checkpoint(note, [NoteKey(WITNESS, WITNESS_KEY.public)], ORIGIN)
 
 

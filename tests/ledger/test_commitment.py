@@ -23,7 +23,7 @@ from expunge.ledger.commitment import (
     verify_vectors,
     weights_digest,
 )
-from expunge.ledger.errors import CommitmentMalformed, CommitmentMismatch
+from raising import raises_code
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def test_different_entries_have_different_commitments(one: Entry, other: Entry) 
     if one == other:
         return
     assert one.commitment != other.commitment
-    with pytest.raises(CommitmentMismatch):
+    with raises_code("commitment-mismatch"):
         verify_commitment(one.commitment, *astuple(other))
 
 
@@ -113,7 +113,7 @@ def test_different_entries_have_different_commitments(one: Entry, other: Entry) 
     ids=lambda entry: next(k for k in entry.__dataclass_fields__ if getattr(entry, k) != getattr(SAMPLE, k)),
 )
 def test_every_field_counts(other: Entry) -> None:
-    with pytest.raises(CommitmentMismatch):
+    with raises_code("commitment-mismatch"):
         verify_commitment(SAMPLE.commitment, *astuple(other))
 
 
@@ -134,7 +134,7 @@ def test_bytes_do_not_move_between_fields() -> None:
 
 @pytest.mark.parametrize("commitment", ["", "0" * 63, "A" * 64, "0" * 64 + "\n"])
 def test_malformed_commitments(commitment: str) -> None:
-    with pytest.raises(CommitmentMalformed):
+    with raises_code("commitment-malformed"):
         verify_commitment(commitment, *astuple(SAMPLE))
 
 

@@ -22,28 +22,9 @@ from expunge.ledger.envelope import (
     sign_statement,
     verify_envelope,
 )
-from expunge.ledger.errors import (
-    EnvelopeDuplicateKeyId,
-    EnvelopeFieldMissing,
-    EnvelopeFieldUnknown,
-    EnvelopeKeyIdInvalid,
-    EnvelopeNotObject,
-    EnvelopePayloadInvalid,
-    EnvelopePayloadTypeUnsupported,
-    EnvelopeSignatureEncodingInvalid,
-    EnvelopeSignatureInvalid,
-    EnvelopeSignatureListInvalid,
-    EnvelopeSignerUnknown,
-    EnvelopeThresholdMissed,
-    EnvelopeTooManySignatures,
-    EnvelopeUnsigned,
-    JsonNotCanonical,
-    JsonTooLarge,
-    StatementPredicateTypeMismatch,
-    StatementTypeUnsupported,
-)
 from expunge.ledger.signing import SigningKey
 from expunge.ledger.statement import MAX_PAYLOAD_BYTES
+from raising import raises_code
 
 from .make_vectors import LOG_KEY, WITNESS_KEY, sample_statement
 from .tamper import cuts, flips
@@ -68,7 +49,7 @@ def test_no_bit_of_an_envelope_can_change_or_be_missing() -> None:
 
 def test_no_bit_of_the_payload_can_change() -> None:
     for changed in flips(ENVELOPE.payload):
-        with pytest.raises(EnvelopeSignatureInvalid):
+        with raises_code("envelope-signature-invalid"):
             verify_envelope(replace(ENVELOPE, payload=changed), TRUSTED)
 
 
@@ -76,7 +57,7 @@ def test_no_bit_of_a_signature_can_change() -> None:
     entry = ENVELOPE.signatures[0]
     for changed in flips(entry.signature):
         altered = replace(ENVELOPE, signatures=(replace(entry, signature=changed),))
-        with pytest.raises(EnvelopeSignatureInvalid):
+        with raises_code("envelope-signature-invalid"):
             verify_envelope(altered, TRUSTED)
 
 
@@ -100,55 +81,54 @@ def relabel(payload: str) -> str:
 @pytest.mark.parametrize(
     ("alter", "error"),
     [
-        (lambda document: [document], EnvelopeNotObject),
-        (lambda document: None, EnvelopeNotObject),
-        (drop("payload"), EnvelopeFieldMissing),
-        (drop("payloadType"), EnvelopeFieldMissing),
-        (drop("signatures"), EnvelopeFieldMissing),
-        (put(extra=1), EnvelopeFieldUnknown),
-        (put(payload="!"), EnvelopePayloadInvalid),
-        (put(payload=7), EnvelopePayloadInvalid),
-        (put(payload=encode_base64(b"x" * (MAX_PAYLOAD_BYTES + 1))), EnvelopePayloadInvalid),
-        (lambda document: document | {"payload": relabel(document["payload"])}, EnvelopeSignatureInvalid),
-        (put(payload=""), EnvelopeSignatureInvalid),
-        (put(payloadType="application/json"), EnvelopePayloadTypeUnsupported),
-        (put(payloadType=None), EnvelopePayloadTypeUnsupported),
-        (put(signatures={}), EnvelopeSignatureListInvalid),
-        (put(signatures="text"), EnvelopeSignatureListInvalid),
-        (put(signatures=["text"]), EnvelopeSignatureListInvalid),
-        (put(signatures=[]), EnvelopeUnsigned),
-        (put(signatures=[entry(keyid=f"{n:064x}") for n in range(17)]), EnvelopeTooManySignatures),
-        (put(signatures=[drop("keyid")(entry())]), EnvelopeFieldMissing),
-        (put(signatures=[drop("sig")(entry())]), EnvelopeFieldMissing),
-        (put(signatures=[entry(cert="x")]), EnvelopeFieldUnknown),
-        (put(signatures=[entry(keyid="short")]), EnvelopeKeyIdInvalid),
-        (put(signatures=[entry(keyid=None)]), EnvelopeKeyIdInvalid),
-        (put(signatures=[entry(), entry()]), EnvelopeDuplicateKeyId),
-        (put(signatures=[entry(sig="AAAA")]), EnvelopeSignatureEncodingInvalid),
-        (put(signatures=[entry(sig=None)]), EnvelopeSignatureEncodingInvalid),
-        (put(signatures=[entry(sig="-")]), EnvelopeSignatureEncodingInvalid),
-        (put(signatures=[entry(keyid="0" * 64)]), EnvelopeSignerUnknown),
-        (put(signatures=[entry(sig=encode_base64(bytes(64)))]), EnvelopeSignatureInvalid),
+        (lambda document: [document], "envelope-not-object"),
+        (lambda document: None, "envelope-not-object"),
+        (drop("payload"), "envelope-field-missing"),
+        (drop("payloadType"), "envelope-field-missing"),
+        (drop("signatures"), "envelope-field-missing"),
+        (put(extra=1), "envelope-field-unknown"),
+        (put(payload="!"), "envelope-payload-invalid"),
+        (put(payload=7), "envelope-payload-invalid"),
+        (put(payload=encode_base64(b"x" * (MAX_PAYLOAD_BYTES + 1))), "envelope-payload-invalid"),
+        (lambda document: document | {"payload": relabel(document["payload"])}, "envelope-signature-invalid"),
+        (put(payload=""), "envelope-signature-invalid"),
+        (put(payloadType="application/json"), "envelope-payload-type-unsupported"),
+        (put(payloadType=None), "envelope-payload-type-unsupported"),
+        (put(signatures={}), "envelope-signature-list-invalid"),
+        (put(signatures="text"), "envelope-signature-list-invalid"),
+        (put(signatures=["text"]), "envelope-signature-list-invalid"),
+        (put(signatures=[]), "envelope-unsigned"),
+        (put(signatures=[entry(keyid=f"{n:064x}") for n in range(17)]), "envelope-too-many-signatures"),
+        (put(signatures=[drop("keyid")(entry())]), "envelope-field-missing"),
+        (put(signatures=[drop("sig")(entry())]), "envelope-field-missing"),
+        (put(signatures=[entry(cert="x")]), "envelope-field-unknown"),
+        (put(signatures=[entry(keyid="short")]), "envelope-key-id-invalid"),
+        (put(signatures=[entry(keyid=None)]), "envelope-key-id-invalid"),
+        (put(signatures=[entry(), entry()]), "envelope-duplicate-key-id"),
+        (put(signatures=[entry(sig="AAAA")]), "envelope-signature-encoding-invalid"),
+        (put(signatures=[entry(sig=None)]), "envelope-signature-encoding-invalid"),
+        (put(signatures=[entry(sig="-")]), "envelope-signature-encoding-invalid"),
+        (put(signatures=[entry(keyid="0" * 64)]), "envelope-signer-unknown"),
+        (put(signatures=[entry(sig=encode_base64(bytes(64)))]), "envelope-signature-invalid"),
     ],
 )
-def test_each_altered_field_has_its_name(alter: Callable[[Any], Any], error: type[VerificationError]) -> None:
+def test_each_altered_field_has_its_name(alter: Callable[[Any], Any], error: str) -> None:
     data = dump_canonical(alter(json.loads(DATA)))
-    with pytest.raises(error) as caught:
+    with raises_code(error):
         open_statement(data, TRUSTED)
-    assert type(caught.value) is error
 
 
 def test_other_layouts_of_the_same_envelope_are_refused() -> None:
     for data in (DATA + b"\n", json.dumps(json.loads(DATA)).encode()):
-        with pytest.raises(JsonNotCanonical):
+        with raises_code("json-not-canonical"):
             parse_envelope(data)
-    with pytest.raises(JsonTooLarge):
+    with raises_code("json-too-large"):
         parse_envelope(b" " * (MAX_ENVELOPE_BYTES + 1))
 
 
 def test_a_stranger_does_not_suffice_and_does_not_disturb() -> None:
     stranger = SigningKey.generate()
-    with pytest.raises(EnvelopeSignerUnknown):
+    with raises_code("envelope-signer-unknown"):
         open_statement(sign_statement(sample_statement(), stranger).to_bytes(), TRUSTED)
     open_statement(sign_statement(sample_statement(), stranger, LOG_KEY).to_bytes(), TRUSTED)
 
@@ -156,14 +136,14 @@ def test_a_stranger_does_not_suffice_and_does_not_disturb() -> None:
 def test_a_trusted_keys_id_does_not_make_a_strangers_signature_true() -> None:
     forged = sign_statement(sample_statement(), WITNESS_KEY).signatures[0]
     envelope = replace(ENVELOPE, signatures=(EnvelopeSignature(LOG_KEY.key_id, forged.signature),))
-    with pytest.raises(EnvelopeSignatureInvalid):
+    with raises_code("envelope-signature-invalid"):
         verify_envelope(envelope, [LOG_KEY.public, WITNESS_KEY.public])
 
 
 def test_thresholds() -> None:
     both = [LOG_KEY.public, WITNESS_KEY.public]
     verify_envelope(sign_statement(sample_statement(), LOG_KEY, WITNESS_KEY), both, 2)
-    with pytest.raises(EnvelopeThresholdMissed):
+    with raises_code("envelope-threshold-missed"):
         verify_envelope(ENVELOPE, both, 2)
     for keys, threshold in ((both, 0), (both, 3), ([LOG_KEY.public] * 2, 2), ([], 1)):
         with pytest.raises(InputError):
@@ -179,17 +159,17 @@ def test_sixteen_signatures_are_read() -> None:
 
 def test_the_payload_is_read_only_after_its_signature() -> None:
     envelope = Envelope(b"not even JSON", ENVELOPE.signatures)
-    with pytest.raises(EnvelopeSignatureInvalid):
+    with raises_code("envelope-signature-invalid"):
         open_statement(envelope.to_bytes(), TRUSTED)
 
 
 def test_a_truly_signed_statement_of_another_kind_is_refused() -> None:
-    with pytest.raises(StatementPredicateTypeMismatch):
+    with raises_code("statement-predicate-type-mismatch"):
         open_statement(DATA, TRUSTED, "https://example.org/another")
     payload = ENVELOPE.payload.replace(b"Statement/v1", b"Statement/v2")
     message = b"DSSEv1 28 application/vnd.in-toto+json %d " % len(payload) + payload
     signed = Envelope(payload, (EnvelopeSignature(LOG_KEY.key_id, LOG_KEY.sign(message)),))
-    with pytest.raises(StatementTypeUnsupported):
+    with raises_code("statement-type-unsupported"):
         open_statement(signed.to_bytes(), TRUSTED)
 
 

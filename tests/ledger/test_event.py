@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from expunge import InputError
-from expunge.ledger.errors import StatementEventInvalid
 from expunge.ledger.event import EVENT_TYPE, Event, parse_event, subject_commitment
 from expunge.ledger.statement import Statement, Subject, parse_statement
+from raising import raises_code
 
 MEMORY = "423a5645-4bf3-4f36-a4f6-9d2f4100dff5"
 STATE = Subject("state", "ab" * 32)
@@ -76,12 +76,12 @@ def test_whatever_is_changed_is_no_event(kind: str) -> None:
         parts += [{**PART, "leaf": None}, {**PART, "entries": 0}, *({**PART, "outcome": word} for word in STAYED)]
         wrong += [{**predicate, "facts": {"memories": [part]}} for part in parts]
     for document in wrong:
-        with pytest.raises(StatementEventInvalid):
+        with raises_code("statement-event-invalid"):
             parse_event(Statement((good.subject,), EVENT_TYPE, document))
     for subjects in ((Subject("other", "ab" * 32),), (good.subject, Subject("more", "ab" * 32))):
-        with pytest.raises(StatementEventInvalid):
+        with raises_code("statement-event-invalid"):
             parse_event(Statement(subjects, EVENT_TYPE, predicate))
-    with pytest.raises(StatementEventInvalid):
+    with raises_code("statement-event-invalid"):
         parse_event(Statement((good.subject,), "urn:example:other", predicate))
 
 

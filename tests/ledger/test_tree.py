@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from expunge.errors import InputError, StoreError
-from expunge.ledger.errors import FrontierMalformed
 from expunge.ledger.merkle.hashing import EMPTY_ROOT, leaf_hash, node_hash
 from expunge.ledger.merkle.tree import (
     Frontier,
@@ -23,6 +22,7 @@ from expunge.ledger.merkle.tree import (
     read_sparse,
     root_at,
 )
+from raising import raises_code
 
 PUBLISHED: dict[str, Any] = json.loads((Path(__file__).parent / "vectors" / "rfc6962.json").read_text())
 LEAVES = [leaf_hash(bytes.fromhex(leaf)) for leaf in PUBLISHED["leaves"]]
@@ -134,7 +134,7 @@ def test_append_returns_the_index() -> None:
     ],
 )
 def test_damaged_frontier_bytes_are_refused(data: bytes) -> None:
-    with pytest.raises(FrontierMalformed):
+    with raises_code("frontier-malformed"):
         Frontier.from_bytes(data)
 
 

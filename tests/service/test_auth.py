@@ -111,7 +111,7 @@ def test_every_route_with_every_scope(service: Service, scope: str | None) -> No
             assert response.status_code not in (401, 403, 500), (method, template, scope, response.text)
         else:
             assert response.status_code == 403, (method, template, scope)
-            assert response.json()["error"] == "Forbidden"
+            assert response.json()["code"] == "forbidden"
 
 
 def test_a_token_of_one_memory_reaches_no_other(service: Service) -> None:

@@ -45,14 +45,14 @@ def test_the_service_verifies_what_it_is_shown(service: Service) -> None:
         assert service.ask("POST", "/v1/verify/receipt", shown, scopes=("audit",), status=200)["verified"] is True
     first = service.ask("GET", "/v1/receipts/0", status=200)
     altered: list[tuple[dict[str, Any], str]] = [
-        ({"envelope": first["envelope"].replace('"payload":"ey', '"payload":"fy')}, "EnvelopeSignatureInvalid"),
-        ({"envelope": "{}"}, "EnvelopeFieldMissing"),
-        ({"envelope": "not JSON"}, "JsonSyntaxInvalid"),
-        ({"envelope": told["envelope"], "inclusion": first["inclusion"]["text"]}, "InclusionRootMismatch"),
+        ({"envelope": first["envelope"].replace('"payload":"ey', '"payload":"fy')}, "envelope-signature-invalid"),
+        ({"envelope": "{}"}, "envelope-field-missing"),
+        ({"envelope": "not JSON"}, "json-syntax-invalid"),
+        ({"envelope": told["envelope"], "inclusion": first["inclusion"]["text"]}, "inclusion-root-mismatch"),
     ]
     for shown, error in altered:
         problem = service.ask("POST", "/v1/verify/receipt", shown, status=422)
-        assert problem["error"] == error
+        assert problem["code"] == error
         assert problem["exit_code"] == 1
 
 

@@ -187,7 +187,7 @@ def test_a_body_has_its_limit(service: Service, chunked: bool) -> None:
         headers=service.headers() | {"Content-Type": "application/json"},
     )
     assert response.status_code == 413
-    assert response.json()["error"] == "TooLarge"
+    assert response.json()["code"] == "too-large"
 
 
 @pytest.mark.parametrize(

@@ -79,10 +79,10 @@ def test_a_receipt_that_the_service_altered_is_caught(visitor: Visitor) -> None:
     visitor.page.route("**/v1/receipts/0", lie)
     visitor.go("#/ledger/0")
     verdict = visitor.page.locator(".verdict.failed")
-    expect(verdict).to_contain_text("EnvelopeSignatureInvalid")
+    expect(verdict).to_contain_text("envelope-signature-invalid")
     failed = visitor.page.locator(".steps li.failed")
     expect(failed.nth(0)).to_contain_text("Ed25519: the trusted key signed exactly this payload")
-    expect(failed.nth(1)).to_contain_text("InclusionRootMismatch")
+    expect(failed.nth(1)).to_contain_text("inclusion-root-mismatch")
     expect(visitor.page.locator(".steps li.skipped").first).to_contain_text("not reached")
 
 
@@ -93,13 +93,13 @@ PASTED: dict[str, tuple[str, Callable[[str], str], str | None]] = {
     "receipt": (
         "envelope",
         lambda text: altered(text, '"mode":"forget"', '"mode":"archive"'),
-        "EnvelopeSignatureInvalid",
+        "envelope-signature-invalid",
     ),
-    "spelling": ("envelope", lambda text: text.replace(":", ": ", 1), "JsonNotCanonical"),
-    "index": ("proof", lambda text: text.replace("index 1", "index 2"), "InclusionRootMismatch"),
-    "head": ("proof", lambda text: re.sub(r"\n\d+\n([^\n]+=\n\n—)", r"\n9999\n\1", text), "NoteSignatureInvalid"),
-    "format": ("proof", lambda text: text.replace("index 1\n", ""), "LogProofIndexInvalid"),
-    "key": ("key", lambda _: OTHER_KEY, "EnvelopeSignerUnknown"),
+    "spelling": ("envelope", lambda text: text.replace(":", ": ", 1), "json-not-canonical"),
+    "index": ("proof", lambda text: text.replace("index 1", "index 2"), "inclusion-root-mismatch"),
+    "head": ("proof", lambda text: re.sub(r"\n\d+\n([^\n]+=\n\n—)", r"\n9999\n\1", text), "note-signature-invalid"),
+    "format": ("proof", lambda text: text.replace("index 1\n", ""), "log-proof-index-invalid"),
+    "key": ("key", lambda _: OTHER_KEY, "envelope-signer-unknown"),
     "no-proof": ("proof", lambda _: "", None),
 }
 
@@ -154,7 +154,7 @@ def test_the_browser_holds_the_ledger_to_the_head_it_kept(visitor: Visitor) -> N
     service.call("POST", "/v1/memories/icu/admit", {"key": [0.2] * 6, "value": [0.0, 0.0], "id": "watched-too"})
     page.route("**/v1/log/consistency*", rewrite)
     visitor.go("#/")
-    expect(page.locator("p.head.failed")).to_contain_text(re.compile("Consistency(Old|New)RootMismatch"))
+    expect(page.locator("p.head.failed")).to_contain_text(re.compile("consistency-(old|new)-root-mismatch"))
     page.unroute("**/v1/log/consistency*")
     page.evaluate("""() => Object.entries(localStorage).forEach(([name, text]) => {
       localStorage.setItem(name, JSON.stringify({ ...JSON.parse(text), key: "another" }));

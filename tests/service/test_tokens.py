@@ -109,6 +109,6 @@ def test_commands_that_cannot_be_followed(folder: Path, monkeypatch: pytest.Monk
         ("serve", "--tls-cert", "ward.db"),
         ("serve", "--report", "nothing.html"),
     ):
-        assert call(*words, *store, code=2).stderr.startswith("error: InputError")
+        assert call(*words, *store, code=2).stderr.startswith("error: input-error")
     assert "no store" in call("serve", "--store", "sqlite:///nothing.db", "--port", "0", code=4).stderr
     assert not Path("nothing.db").exists()

@@ -21,13 +21,13 @@ import expunge
 import expunge.store
 from expunge import InputError, MissingExtra, StoreError, VerificationError
 from expunge.cli.context import Session
-from expunge.ledger.errors import SigningKeyExposed, SigningKeyMissing
 from expunge.ledger.signing import SigningKey, load_signing_key, save_signing_key
 from expunge.store import Store
 from expunge.store.backends import tables
 from expunge.store.backends.connect import displayed
 from expunge.store.encryption import subject_tag
 from expunge.store.rows import load_image
+from raising import raises_code
 
 from .conftest import Place
 from .server import Server
@@ -66,10 +66,10 @@ def test_a_sqlite_store_keeps_its_key_beside_itself(folder: Path) -> None:
     with expunge.open(url) as store:
         assert store.public_key == public
     key.chmod(0o644)
-    with pytest.raises(SigningKeyExposed):
+    with raises_code("signing-key-exposed"):
         expunge.open(url)
     key.unlink()
-    with pytest.raises(SigningKeyMissing):
+    with raises_code("signing-key-missing"):
         expunge.open(url)
 
 
@@ -83,7 +83,7 @@ def test_a_key_may_be_given(place: Place, folder: Path) -> None:
         assert place.open(signing_key=given).names() == ["icu"]
     with pytest.raises(StoreError, match="another key"):
         place.open(signing_key=SigningKey.generate())
-    with pytest.raises(SigningKeyMissing):
+    with raises_code("signing-key-missing"):
         place.open(signing_key=folder / "missing.pem")
     assert place.open(signing_key=key, origin="ledger.example/one").origin == "ledger.example/one"
     with pytest.raises(StoreError, match="origin"):

@@ -21,8 +21,8 @@ import pytest
 from audit.small import made
 from expunge.audit.results import contents_digest
 from expunge.errors import InputError, StoreError
-from expunge.verify import errors
 from expunge.verify.audit_results import ROUNDING, STATISTIC, _close, verify_archive
+from raising import raises_code
 
 EXPERIMENTS = ("expiry", "records", "projection", "deletion")
 
@@ -84,22 +84,22 @@ def test_what_was_written_verifies(whole: Path) -> None:
     verify_archive(whole / "expiry")
 
 
-COLUMNS: list[tuple[str, str, str, Callable[[Any], Any], type[errors.ArchiveError]]] = [
+COLUMNS: list[tuple[str, str, str, Callable[[Any], Any], str]] = [
     *(
-        ("deletion", "states", column, lambda x: x + 1e-9, errors.ArchiveStateMismatch)
+        ("deletion", "states", column, lambda x: x + 1e-9, "archive-state-mismatch")
         for column in ("offset", "mass", "box", "stationarity", "worst")
     ),
-    ("deletion", "states", "cap", lambda x: 0.9 * x, errors.ArchiveStateMismatch),
-    ("deletion", "states", "sigma", lambda x: x + 1e-6, errors.ArchiveStateMismatch),
-    ("deletion", "states", "size", lambda x: x + 1, errors.ArchiveStateMismatch),
-    ("deletion", "states", "passed", lambda x: not x, errors.ArchiveStateMismatch),
-    ("deletion", "states", "state", lambda x: x + "?", errors.ArchiveStateUnknown),
-    ("deletion", "states", "coefficients", lambda x: x + "?", errors.ArchiveArrayInvalid),
-    ("deletion", "states", "keys", lambda x: "nothing", errors.ArchiveArrayInvalid),
-    ("deletion", "states", "unit", lambda x: "../deletion", errors.ArchiveArrayInvalid),
-    ("deletion", "states", "source", lambda x: "daqp", errors.ArchiveReferenceDependent),
+    ("deletion", "states", "cap", lambda x: 0.9 * x, "archive-state-mismatch"),
+    ("deletion", "states", "sigma", lambda x: x + 1e-6, "archive-state-mismatch"),
+    ("deletion", "states", "size", lambda x: x + 1, "archive-state-mismatch"),
+    ("deletion", "states", "passed", lambda x: not x, "archive-state-mismatch"),
+    ("deletion", "states", "state", lambda x: x + "?", "archive-state-unknown"),
+    ("deletion", "states", "coefficients", lambda x: x + "?", "archive-array-invalid"),
+    ("deletion", "states", "keys", lambda x: "nothing", "archive-array-invalid"),
+    ("deletion", "states", "unit", lambda x: "../deletion", "archive-array-invalid"),
+    ("deletion", "states", "source", lambda x: "daqp", "archive-reference-dependent"),
     *(
-        ("deletion", "comparisons", column, lambda x: x + 1e-8, errors.ArchiveComparisonMismatch)
+        ("deletion", "comparisons", column, lambda x: x + 1e-8, "archive-comparison-mismatch")
         for column in (
             "score_difference",
             "score_range",
@@ -114,48 +114,48 @@ COLUMNS: list[tuple[str, str, str, Callable[[Any], Any], type[errors.ArchiveErro
             "strictness",
         )
     ),
-    ("deletion", "comparisons", "conditioning", lambda x: 2.0 * x, errors.ArchiveComparisonMismatch),
-    ("deletion", "comparisons", "partition_match", lambda x: not x, errors.ArchiveComparisonMismatch),
-    ("deletion", "comparisons", "grouping", lambda x: "recorded", errors.ArchiveComparisonMismatch),
-    ("deletion", "comparisons", "grouping", lambda x: "luck", errors.ArchiveComparisonMismatch),
-    ("deletion", "comparisons", "probes", lambda x: x[::-1][:1], errors.ArchiveComparisonMismatch),
-    ("deletion", "comparisons", "reference", lambda x: "nothing", errors.ArchiveStateUnknown),
+    ("deletion", "comparisons", "conditioning", lambda x: 2.0 * x, "archive-comparison-mismatch"),
+    ("deletion", "comparisons", "partition_match", lambda x: not x, "archive-comparison-mismatch"),
+    ("deletion", "comparisons", "grouping", lambda x: "recorded", "archive-comparison-mismatch"),
+    ("deletion", "comparisons", "grouping", lambda x: "luck", "archive-comparison-mismatch"),
+    ("deletion", "comparisons", "probes", lambda x: x[::-1][:1], "archive-comparison-mismatch"),
+    ("deletion", "comparisons", "reference", lambda x: "nothing", "archive-state-unknown"),
     *(
-        ("projection", "projections", column, lambda x: x + 1e-9, errors.ArchiveProjectionMismatch)
+        ("projection", "projections", column, lambda x: x + 1e-9, "archive-projection-mismatch")
         for column in (
             *("objective", "allowed", "mass", "box", "excess", "stationarity", "complementarity", "movement"),
         )
     ),
-    ("projection", "projections", "multiplier", lambda x: 0.5 * x + 1.0, errors.ArchiveProjectionMismatch),
-    ("expiry", "readings", "value", lambda x: x + 1e-9, errors.ArchiveReadingMismatch),
-    ("expiry", "readings", "quantity", lambda x: "charm", errors.ArchiveReadingMismatch),
-    ("records", "answers", "answer", lambda x: (x + 1) % 8, errors.ArchiveAnswerMismatch),
-    ("records", "answers", "right", lambda x: not x, errors.ArchiveAnswerMismatch),
-    ("records", "answers", "expected", lambda x: (x + 1) % 8, errors.ArchiveAnswerMismatch),
-    ("deletion", "summary", "value", lambda x: x * (1.0 + 1e-9) + 1e-9, errors.ArchiveNumberMismatch),
-    ("deletion", "summary", "count", lambda x: x + 1, errors.ArchiveNumberMismatch),
-    ("deletion", "summary", "of", lambda x: x + 1, errors.ArchiveNumberMismatch),
-    ("deletion", "summary", "where", lambda x: "[]", errors.ArchiveNumberMismatch),
-    ("deletion", "summary", "column", lambda x: "nothing", errors.ArchiveNumberMismatch),
-    ("deletion", "summary", "statistic", lambda x: "luck", errors.ArchiveNumberMismatch),
-    ("deletion", "summary", "table", lambda x: "nothing", errors.ArchiveNumberMismatch),
+    ("projection", "projections", "multiplier", lambda x: 0.5 * x + 1.0, "archive-projection-mismatch"),
+    ("expiry", "readings", "value", lambda x: x + 1e-9, "archive-reading-mismatch"),
+    ("expiry", "readings", "quantity", lambda x: "charm", "archive-reading-mismatch"),
+    ("records", "answers", "answer", lambda x: (x + 1) % 8, "archive-answer-mismatch"),
+    ("records", "answers", "right", lambda x: not x, "archive-answer-mismatch"),
+    ("records", "answers", "expected", lambda x: (x + 1) % 8, "archive-answer-mismatch"),
+    ("deletion", "summary", "value", lambda x: x * (1.0 + 1e-9) + 1e-9, "archive-number-mismatch"),
+    ("deletion", "summary", "count", lambda x: x + 1, "archive-number-mismatch"),
+    ("deletion", "summary", "of", lambda x: x + 1, "archive-number-mismatch"),
+    ("deletion", "summary", "where", lambda x: "[]", "archive-number-mismatch"),
+    ("deletion", "summary", "column", lambda x: "nothing", "archive-number-mismatch"),
+    ("deletion", "summary", "statistic", lambda x: "luck", "archive-number-mismatch"),
+    ("deletion", "summary", "table", lambda x: "nothing", "archive-number-mismatch"),
     *(
         ("deletion", table, column, lambda x: math.inf, error)
         for table, column, error in (
-            ("states", "mass", errors.ArchiveStateMismatch),
-            ("comparisons", "score_percent", errors.ArchiveComparisonMismatch),
-            ("comparisons", "readout_difference", errors.ArchiveComparisonMismatch),
-            ("summary", "value", errors.ArchiveNumberMismatch),
+            ("states", "mass", "archive-state-mismatch"),
+            ("comparisons", "score_percent", "archive-comparison-mismatch"),
+            ("comparisons", "readout_difference", "archive-comparison-mismatch"),
+            ("summary", "value", "archive-number-mismatch"),
         )
     ),
     # So narrow a width makes every error undefined, and a narrower one has no square.
     *(
-        ("expiry", "states", "sigma", lambda x, sigma=sigma: sigma, errors.ArchiveStateMismatch)
+        ("expiry", "states", "sigma", lambda x, sigma=sigma: sigma, "archive-state-mismatch")
         for sigma in (3e-162, 1e-200, 1e151, 1e200, math.inf, math.nan)
     ),
-    ("deletion", "trials", "status", lambda x: "fine", errors.ArchiveTableInvalid),
-    ("deletion", "trials", "arm", lambda x: "decay", errors.ArchiveRowsMissing),
-    ("deletion", "trials", "state", lambda x: "nothing", errors.ArchiveStateUnknown),
+    ("deletion", "trials", "status", lambda x: "fine", "archive-table-invalid"),
+    ("deletion", "trials", "arm", lambda x: "decay", "archive-rows-missing"),
+    ("deletion", "trials", "state", lambda x: "nothing", "archive-state-unknown"),
 ]
 
 
@@ -165,12 +165,11 @@ COLUMNS: list[tuple[str, str, str, Callable[[Any], Any], type[errors.ArchiveErro
     ids=[f"{c[1]}-{c[2]}-{n}" for n, c in enumerate(COLUMNS)],
 )
 def test_an_altered_cell_is_found(
-    archive: Path, experiment: str, table: str, column: str, change: Callable[[Any], Any], error: type[Exception]
+    archive: Path, experiment: str, table: str, column: str, change: Callable[[Any], Any], error: str
 ) -> None:
     alter(archive / experiment, table, column, change)
-    with pytest.raises(error) as caught:
+    with raises_code(error):
         verify_archive(archive / experiment)
-    assert type(caught.value) is error
 
 
 @pytest.mark.parametrize("tolerance", [ROUNDING, STATISTIC])
@@ -212,14 +211,14 @@ def test_an_unusable_row_is_named(
     path = archive / experiment / f"{table}.parquet"
     change(polars.read_parquet(path)).write_parquet(path)
     relist(archive / experiment)
-    with pytest.raises(errors.ArchiveTableInvalid, match=f"{experiment}: {table} has "):
+    with raises_code("archive-table-invalid", match=f"{experiment}: {table} has "):
         verify_archive(archive / experiment)
 
 
 def test_points_of_another_dimension_are_named(archive: Path) -> None:
     change_arrays(archive / "expiry", lambda arrays: arrays.update(query=np.ones((1, 7))))
     alter(archive / "expiry", "comparisons", "probes", lambda x: ["query"])
-    with pytest.raises(errors.ArchiveArrayInvalid, match="7 coordinates"):
+    with raises_code("archive-array-invalid", match="7 coordinates"):
         verify_archive(archive / "expiry")
 
 
@@ -229,13 +228,13 @@ def test_a_failure_cannot_be_dropped(archive: Path) -> None:
         before = path.read_bytes()
         polars.read_parquet(path)[drop].write_parquet(path)
         relist(archive / "deletion")
-        with pytest.raises(errors.ArchiveRowsMissing, match="3 rows of 4 scheduled"):
+        with raises_code("archive-rows-missing", match="3 rows of 4 scheduled"):
             verify_archive(archive / "deletion")
         path.write_bytes(before)
     frame = polars.read_parquet(path)
     polars.concat([frame[1:], frame[1:2]]).write_parquet(path)
     relist(archive / "deletion")
-    with pytest.raises(errors.ArchiveRowsMissing, match="twice"):
+    with raises_code("archive-rows-missing", match="twice"):
         verify_archive(archive / "deletion")
 
 
@@ -243,13 +242,13 @@ def test_an_archive_that_reports_nothing_is_not_verified(archive: Path) -> None:
     path = archive / "deletion" / "summary.parquet"
     polars.read_parquet(path)[:0].write_parquet(path)
     relist(archive / "deletion")
-    with pytest.raises(errors.ArchiveRowsMissing, match="no number is reported"):
+    with raises_code("archive-rows-missing", match="no number is reported"):
         verify_archive(archive / "deletion")
 
 
 def test_an_experiment_without_a_manifest_is_not_passed_over(archive: Path) -> None:
     (archive / "deletion" / "manifest.json").unlink()
-    with pytest.raises(errors.ArchiveFileMissing, match="deletion has tables"):
+    with raises_code("archive-file-missing", match="deletion has tables"):
         verify_archive(archive)
 
 
@@ -276,7 +275,7 @@ def test_a_file_that_cannot_be_read_is_named(archive: Path, monkeypatch: pytest.
 )
 def test_unusable_arrays_are_named(archive: Path, change: Callable[[dict[str, Any]], None]) -> None:
     change_arrays(archive / "deletion", change)
-    with pytest.raises(errors.ArchiveArrayInvalid):
+    with raises_code("archive-array-invalid"):
         verify_archive(archive / "deletion")
 
 
@@ -285,7 +284,7 @@ def test_a_moved_key_is_found(archive: Path) -> None:
         arrays["000/keys"][0, 0] += 1e-6
 
     change_arrays(archive / "deletion", move)
-    with pytest.raises(errors.ArchiveStateMismatch):
+    with raises_code("archive-state-mismatch"):
         verify_archive(archive / "deletion")
 
 
@@ -293,51 +292,48 @@ def test_pickles_are_not_opened(archive: Path) -> None:
     path = sorted((archive / "deletion").glob("states/*.npz"))[0]
     np.savez(path, x=np.array([{"a": 1}], dtype=object))
     relist(archive / "deletion")
-    with pytest.raises(errors.ArchiveArrayInvalid):
+    with raises_code("archive-array-invalid"):
         verify_archive(archive / "deletion")
 
 
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        (lambda m: m.update(format="expunge/audit/v9"), errors.ArchiveFormatUnsupported),
-        (lambda m: m.update(finished=False), errors.ArchiveUnfinished),
-        (lambda m: m.pop("files"), errors.ArchiveManifestInvalid),
-        (lambda m: m.update(scheduled=[]), errors.ArchiveManifestInvalid),
-        (lambda m: m.update(experiment="other"), errors.ArchiveManifestInvalid),
-        (lambda m: m.update(digest="0" * 64), errors.ArchiveDigestMismatch),
-        (lambda m: m["files"].update({"more.parquet": "0"}), errors.ArchiveFileMissing),
-        (lambda m: m["files"].update({"../manifest.json": "0"}), errors.ArchiveFileMissing),
+        (lambda m: m.update(format="expunge/audit/v9"), "archive-format-unsupported"),
+        (lambda m: m.update(finished=False), "archive-unfinished"),
+        (lambda m: m.pop("files"), "archive-manifest-invalid"),
+        (lambda m: m.update(scheduled=[]), "archive-manifest-invalid"),
+        (lambda m: m.update(experiment="other"), "archive-manifest-invalid"),
+        (lambda m: m.update(digest="0" * 64), "archive-digest-mismatch"),
+        (lambda m: m["files"].update({"more.parquet": "0"}), "archive-file-missing"),
+        (lambda m: m["files"].update({"../manifest.json": "0"}), "archive-file-missing"),
         *(
-            (lambda m, name=name: m["files"].update({name: "0"}), errors.ArchiveFileMissing)
+            (lambda m, name=name: m["files"].update({name: "0"}), "archive-file-missing")
             for name in ("/etc/hostname", "manifest.json", "", "x" * 5000, "a\0", "\udcff.parquet", "states/../a.npz")
         ),
-        (lambda m: m["files"].pop("trials.parquet"), errors.ArchiveFileUnknown),
-        (lambda m: m["files"].update({"trials.parquet": "0"}), errors.ArchiveFileMismatch),
-        (lambda m: m["scheduled"].update({"three keys/ours": 5}), errors.ArchiveRowsMissing),
-        (lambda m: m["scheduled"].clear(), errors.ArchiveRowsMissing),
+        (lambda m: m["files"].pop("trials.parquet"), "archive-file-unknown"),
+        (lambda m: m["files"].update({"trials.parquet": "0"}), "archive-file-mismatch"),
+        (lambda m: m["scheduled"].update({"three keys/ours": 5}), "archive-rows-missing"),
+        (lambda m: m["scheduled"].clear(), "archive-rows-missing"),
     ],
 )
-def test_an_altered_manifest_is_found(
-    archive: Path, change: Callable[[dict[str, Any]], Any], error: type[Exception]
-) -> None:
+def test_an_altered_manifest_is_found(archive: Path, change: Callable[[dict[str, Any]], Any], error: str) -> None:
     path = archive / "expiry" / "manifest.json"
     manifest = json.loads(path.read_text())
     change(manifest)
     path.write_text(json.dumps(manifest))
-    with pytest.raises(error) as caught:
+    with raises_code(error):
         verify_archive(archive / "expiry")
-    assert type(caught.value) is error
 
 
 def test_foreign_bytes_are_named(archive: Path, tmp_path: Path) -> None:
     (archive / "expiry" / "trials.parquet").write_bytes(b"PAR1 not really")
     relist(archive / "expiry")
-    with pytest.raises(errors.ArchiveTableInvalid):
+    with raises_code("archive-table-invalid"):
         verify_archive(archive / "expiry")
     for text in ("{", "[]"):
         (archive / "expiry" / "manifest.json").write_text(text)
-        with pytest.raises(errors.ArchiveManifestInvalid):
+        with raises_code("archive-manifest-invalid"):
             verify_archive(archive / "expiry")
     with pytest.raises(InputError, match="holds no audit"):
         verify_archive(tmp_path)
@@ -370,10 +366,3 @@ def test_verifying_loads_nothing_that_made_it(whole: Path) -> None:
     for name in ("audit", "solver", "memory", "transaction", "draft", "warranty", "store", "solution", "partition"):
         assert not {module for module in loaded if module.startswith(f"expunge.{name}")}
     assert not {"daqp", "clarabel", "proxsuite", "sklearn", "joblib", "ray", "torch"} & loaded
-
-
-def test_every_error_is_in_the_documentation() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "formats" / "audit-archive.md").read_text(encoding="utf-8")
-    for name in errors.__all__:
-        if name.startswith("Archive") and name != "ArchiveError":
-            assert f"`{name}`" in page, name

@@ -14,49 +14,14 @@ import pytest
 from expunge import Memory
 from expunge.attestation.evidence import Evidence, Prior, StateShown, write_evidence
 from expunge.attestation.statements import Comparison
-from expunge.errors import InputError, StoreError, VerificationError
+from expunge.errors import InputError, StoreError
 from expunge.ledger.commitment import combined, state_digest, weights_digest
-from expunge.ledger.errors import (
-    CosignatureQuorumMissed,
-    EvidenceAddedMismatch,
-    EvidenceArrayInvalid,
-    EvidenceArrayMalformed,
-    EvidenceCheckFailed,
-    EvidenceCheckMismatch,
-    EvidenceCommitmentMismatch,
-    EvidenceCommitmentRepeated,
-    EvidenceContainerInvalid,
-    EvidenceFieldInvalid,
-    EvidenceFieldMissing,
-    EvidenceFieldUnknown,
-    EvidenceFormatUnsupported,
-    EvidenceInclusionMissing,
-    EvidenceMemberMismatch,
-    EvidenceMemberMissing,
-    EvidenceMemberUnknown,
-    EvidencePartitionMismatch,
-    EvidencePriorDisclosed,
-    EvidencePriorMismatch,
-    EvidencePriorMissing,
-    EvidenceProblemMismatch,
-    EvidenceReadoutMismatch,
-    EvidenceReferenceMismatch,
-    EvidenceReferenceMissing,
-    EvidenceRemovedMismatch,
-    EvidenceSizeMismatch,
-    EvidenceStateMismatch,
-    EvidenceTooLarge,
-    EvidenceWeightsMismatch,
-    InclusionRootMismatch,
-    JsonNotCanonical,
-    ReceiptSubjectMismatch,
-)
 from expunge.ledger.note import NoteAlgorithm, NoteKey
 from expunge.problem.kernel import kernel_block
 from expunge.types import AnyArray
 from expunge.verify import verify_evidence
-from expunge.verify.errors import ProofDigestMismatch, ProofNotProved
 from expunge.verify.evidence import parse_bundle
+from raising import raises_code
 
 from .alter import DROP, document, forge, leaves, members, objects, packed, put, rebundle, restated, spelled
 from .alter import Path as Place
@@ -216,7 +181,7 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
     file = tmp_path / "bundle"
     with file.open("wb") as out:
         out.truncate(2**31)
-    with pytest.raises(EvidenceTooLarge):
+    with raises_code("evidence-too-large"):
         verify_evidence(file, TRUSTED)
 
 
@@ -229,15 +194,15 @@ def test_what_the_caller_asks_for() -> None:
     for asked in ({"witnesses": [witness], "quorum": 1}, {"witnesses": iter([witness])}, {"quorum": 1}):
         with pytest.raises(InputError, match="witnesses cosign the head of the log"):
             verify_evidence(made.evidence, TRUSTED, **asked)
-    with pytest.raises(CosignatureQuorumMissed):
+    with raises_code("cosignature-quorum-missed"):
         verify_evidence(made.evidence, TRUSTED, log_keys=LOG_KEYS, origin=ORIGIN, witnesses=iter([witness]), quorum=1)
     without = rebundle(made.evidence, {"inclusion.tlog-proof": None})
     verify_evidence(without, TRUSTED)
-    with pytest.raises(EvidenceInclusionMissing):
+    with raises_code("evidence-inclusion-missing"):
         verify_evidence(without, TRUSTED, log_keys=LOG_KEYS, origin=ORIGIN)
     later = rebundle(made.evidence, {"before/commitments.npy": None}, lambda manifest: manifest | {"before": None})
     verify_evidence(later, TRUSTED, require_prior=False)
-    with pytest.raises(EvidencePriorMissing):
+    with raises_code("evidence-prior-missing"):
         verify_evidence(later, TRUSTED)
 
 
@@ -247,7 +212,7 @@ def test_a_file_that_is_not_the_listed_one(name: str) -> None:
     for at in (0, len(contents[name]) // 2, len(contents[name]) - 1):
         altered = bytearray(contents[name])
         altered[at] ^= 1
-        with pytest.raises(EvidenceMemberMismatch):
+        with raises_code("evidence-member-mismatch"):
             verify_evidence(packed(contents | {name: bytes(altered)}), TRUSTED)
 
 
@@ -278,68 +243,78 @@ def second_row_like_the_first(data: bytes) -> bytes:
 
 
 # What was altered in a bundle whose digests were made right again, and the error.
-ALTERED: list[tuple[str, str, Callable[[bytes], bytes], type[VerificationError]]] = [
-    ("key", FULL, nudge("after/keys.npy", (3, 1), up), EvidenceCommitmentMismatch),
-    ("value", FULL, nudge("after/values.npy", (3, 1), up), EvidenceCommitmentMismatch),
-    ("blind", FULL, nudge("after/blinds.npy", (3, 7), lambda byte: byte ^ 1), EvidenceCommitmentMismatch),
-    ("commitment", FULL, nudge("after/commitments.npy", (3, 7), lambda byte: byte ^ 1), EvidenceCommitmentMismatch),
-    ("coefficient", FULL, nudge("after/coefficients.npy", (3,), up), EvidenceWeightsMismatch),
-    ("row", FULL, second_row_like_the_first, EvidenceWeightsMismatch),
-    ("nan", FULL, nudge("after/keys.npy", (3, 1), lambda _: np.nan), EvidenceArrayInvalid),
-    ("huge", FULL, nudge("after/values.npy", (3, 1), lambda _: 1e200), EvidenceArrayInvalid),
-    ("inf", FULL, nudge("after/coefficients.npy", (0,), lambda _: np.inf), EvidenceArrayInvalid),
-    ("prior commitment", FULL, nudge("before/commitments.npy", (2, 9), lambda byte: byte ^ 1), EvidencePriorMismatch),
-    ("prior coefficient", FULL, nudge("before/coefficients.npy", (2,), up), EvidenceWeightsMismatch),
-    ("hidden commitment", ERASURE, nudge("before/commitments.npy", (2, 9), lambda x: x ^ 1), EvidencePriorMismatch),
-    ("reference", FULL, nudge("reference/coefficients.npy", (0,), lambda x: x + 1e-6), EvidenceReferenceMismatch),
-    ("offset", FULL, stated("after", "offset", value="0x1.0000000000000p-1"), EvidenceWeightsMismatch),
-    ("weights", FULL, stated("after", "weights", value=OTHER), EvidenceWeightsMismatch),
-    ("cap", FULL, stated("after", "cap", value="0x1.0000000000000p-1"), EvidenceProblemMismatch),
-    ("sigma", FULL, stated("after", "sigma", value="0x1.8000000000000p+1"), EvidenceProblemMismatch),
-    ("entries", FULL, stated("after", "entries", value=30), EvidenceArrayMalformed),
-    ("dimension", FULL, stated("after", "dimension", value=4), EvidenceArrayMalformed),
-    ("width", FULL, stated("after", "width", value=1), EvidenceArrayMalformed),
-    ("prior offset", FULL, stated("before", "offset", value="0x1.0000000000000p-1"), EvidenceWeightsMismatch),
-    ("no prior offset", FULL, stated("before", "offset", value=None), EvidenceMemberUnknown),
-    ("prior weights", FULL, stated("before", "weights", value=OTHER), EvidencePriorMismatch),
-    ("prior cap", FULL, stated("before", "cap", value="0x1.0000000000000p-1"), EvidenceProblemMismatch),
-    ("prior sigma", FULL, stated("before", "sigma", value="0x1.8000000000000p+1"), EvidenceProblemMismatch),
-    ("prior entries", FULL, stated("before", "entries", value=29), EvidenceArrayMalformed),
-    ("no prior", FULL, stated("before", value=None), EvidenceMemberUnknown),
-    ("reference backend", FULL, stated("reference", "backend", value="proxqp"), EvidenceReferenceMismatch),
-    ("reference offset", FULL, stated("reference", "offset", value="0x1.0000000000000p-1"), EvidenceReferenceMismatch),
-    ("no reference", FULL, stated("reference", value=None), EvidenceMemberUnknown),
-    ("format", FULL, stated("format", value="expunge/evidence/v2"), EvidenceFormatUnsupported),
-    ("members", FULL, stated("members", "after/keys.npy", value=OTHER), EvidenceMemberMismatch),
-    ("unlisted", FULL, stated("members", "after/keys.npy", value=DROP), EvidenceMemberUnknown),
-    ("listed", FULL, stated("members", "after/nothing.npy", value=OTHER), EvidenceMemberMissing),
-    ("no key", FULL, lambda data: rebundle(data, {"after/keys.npy": None}), EvidenceMemberMissing),
-    ("no receipt", FULL, lambda data: rebundle(data, {"receipt.json": None}), EvidenceMemberMissing),
-    ("no prior file", FULL, lambda data: rebundle(data, {"before/commitments.npy": None}), EvidenceMemberMissing),
+ALTERED: list[tuple[str, str, Callable[[bytes], bytes], str]] = [
+    ("key", FULL, nudge("after/keys.npy", (3, 1), up), "evidence-commitment-mismatch"),
+    ("value", FULL, nudge("after/values.npy", (3, 1), up), "evidence-commitment-mismatch"),
+    ("blind", FULL, nudge("after/blinds.npy", (3, 7), lambda byte: byte ^ 1), "evidence-commitment-mismatch"),
+    ("commitment", FULL, nudge("after/commitments.npy", (3, 7), lambda byte: byte ^ 1), "evidence-commitment-mismatch"),
+    ("coefficient", FULL, nudge("after/coefficients.npy", (3,), up), "evidence-weights-mismatch"),
+    ("row", FULL, second_row_like_the_first, "evidence-weights-mismatch"),
+    ("nan", FULL, nudge("after/keys.npy", (3, 1), lambda _: np.nan), "evidence-array-invalid"),
+    ("huge", FULL, nudge("after/values.npy", (3, 1), lambda _: 1e200), "evidence-array-invalid"),
+    ("inf", FULL, nudge("after/coefficients.npy", (0,), lambda _: np.inf), "evidence-array-invalid"),
+    (
+        "prior commitment",
+        FULL,
+        nudge("before/commitments.npy", (2, 9), lambda byte: byte ^ 1),
+        "evidence-prior-mismatch",
+    ),
+    ("prior coefficient", FULL, nudge("before/coefficients.npy", (2,), up), "evidence-weights-mismatch"),
+    ("hidden commitment", ERASURE, nudge("before/commitments.npy", (2, 9), lambda x: x ^ 1), "evidence-prior-mismatch"),
+    ("reference", FULL, nudge("reference/coefficients.npy", (0,), lambda x: x + 1e-6), "evidence-reference-mismatch"),
+    ("offset", FULL, stated("after", "offset", value="0x1.0000000000000p-1"), "evidence-weights-mismatch"),
+    ("weights", FULL, stated("after", "weights", value=OTHER), "evidence-weights-mismatch"),
+    ("cap", FULL, stated("after", "cap", value="0x1.0000000000000p-1"), "evidence-problem-mismatch"),
+    ("sigma", FULL, stated("after", "sigma", value="0x1.8000000000000p+1"), "evidence-problem-mismatch"),
+    ("entries", FULL, stated("after", "entries", value=30), "evidence-array-malformed"),
+    ("dimension", FULL, stated("after", "dimension", value=4), "evidence-array-malformed"),
+    ("width", FULL, stated("after", "width", value=1), "evidence-array-malformed"),
+    ("prior offset", FULL, stated("before", "offset", value="0x1.0000000000000p-1"), "evidence-weights-mismatch"),
+    ("no prior offset", FULL, stated("before", "offset", value=None), "evidence-member-unknown"),
+    ("prior weights", FULL, stated("before", "weights", value=OTHER), "evidence-prior-mismatch"),
+    ("prior cap", FULL, stated("before", "cap", value="0x1.0000000000000p-1"), "evidence-problem-mismatch"),
+    ("prior sigma", FULL, stated("before", "sigma", value="0x1.8000000000000p+1"), "evidence-problem-mismatch"),
+    ("prior entries", FULL, stated("before", "entries", value=29), "evidence-array-malformed"),
+    ("no prior", FULL, stated("before", value=None), "evidence-member-unknown"),
+    ("reference backend", FULL, stated("reference", "backend", value="proxqp"), "evidence-reference-mismatch"),
+    (
+        "reference offset",
+        FULL,
+        stated("reference", "offset", value="0x1.0000000000000p-1"),
+        "evidence-reference-mismatch",
+    ),
+    ("no reference", FULL, stated("reference", value=None), "evidence-member-unknown"),
+    ("format", FULL, stated("format", value="expunge/evidence/v2"), "evidence-format-unsupported"),
+    ("members", FULL, stated("members", "after/keys.npy", value=OTHER), "evidence-member-mismatch"),
+    ("unlisted", FULL, stated("members", "after/keys.npy", value=DROP), "evidence-member-unknown"),
+    ("listed", FULL, stated("members", "after/nothing.npy", value=OTHER), "evidence-member-missing"),
+    ("no key", FULL, lambda data: rebundle(data, {"after/keys.npy": None}), "evidence-member-missing"),
+    ("no receipt", FULL, lambda data: rebundle(data, {"receipt.json": None}), "evidence-member-missing"),
+    ("no prior file", FULL, lambda data: rebundle(data, {"before/commitments.npy": None}), "evidence-member-missing"),
     (
         "no reference file",
         FULL,
         lambda data: rebundle(data, {"reference/coefficients.npy": None}),
-        EvidenceMemberMissing,
+        "evidence-member-missing",
     ),
-    ("stray", FULL, lambda data: rebundle(data, {"after/notes.txt": b"x"}), EvidenceMemberUnknown),
+    ("stray", FULL, lambda data: rebundle(data, {"after/notes.txt": b"x"}), "evidence-member-unknown"),
     (
         "reference and its field",
         FULL,
         lambda data: rebundle(data, {"reference/coefficients.npy": None}, lambda m: m | {"reference": None}),
-        EvidenceReferenceMissing,
+        "evidence-reference-missing",
     ),
     (
         "another receipt",
         FULL,
         lambda data: rebundle(data, {"receipt.json": case("ward-rebuilt").envelope}),
-        EvidenceProblemMismatch,
+        "evidence-problem-mismatch",
     ),
     (
         "the next receipt",
         FULL,
         lambda data: rebundle(data, {"receipt.json": case("ward-admitted-reserve").envelope}),
-        EvidenceSizeMismatch,
+        "evidence-size-mismatch",
     ),
     (
         "a prior that is none",
@@ -351,78 +326,76 @@ ALTERED: list[tuple[str, str, Callable[[bytes], bytes], type[VerificationError]]
                 m | {"before": {k: m["after"][k] for k in ("cap", "sigma", "entries", "weights")} | {"offset": None}}
             ),
         ),
-        EvidencePriorMismatch,
+        "evidence-prior-mismatch",
     ),
     (
         "the proof of another state",
         FULL,
         lambda data: rebundle(data, {"proof.json": members(case(ERASURE).evidence)["proof.json"]}),
-        ProofDigestMismatch,
+        "proof-digest-mismatch",
     ),
     (
         "the place of another",
         FULL,
         lambda data: rebundle(data, {"inclusion.tlog-proof": case("ward-admitted-reserve").inclusion}),
-        InclusionRootMismatch,
+        "inclusion-root-mismatch",
     ),
 ]
 
 
 @pytest.mark.parametrize(("what", "name", "alter", "error"), ALTERED, ids=[what for what, *_ in ALTERED])
 def test_an_alteration_has_its_name_even_with_digests_made_right(
-    what: str, name: str, alter: Callable[[bytes], bytes], error: type[VerificationError]
+    what: str, name: str, alter: Callable[[bytes], bytes], error: str
 ) -> None:
     data = alter(case(name).evidence)
     assert data != case(name).evidence
     log: dict[str, Any] = {} if "receipt" in what else {"log_keys": LOG_KEYS, "origin": ORIGIN}
-    with pytest.raises(error) as caught:
+    with raises_code(error):
         verify_evidence(data, TRUSTED, **log)
-    assert type(caught.value) is error
 
 
 def test_the_reference_may_differ_where_the_receipt_says_so() -> None:
     """A reference nearer to the state than stated, or further away, is not the one of the receipt."""
     made = case(FULL)
     whole = put(document(made), ("reference", "readout_difference"), "0x1.0000000000000p-20")
-    with pytest.raises(EvidenceReadoutMismatch):
+    with raises_code("evidence-readout-mismatch"):
         verify_evidence(rebundle(made.evidence, {"receipt.json": forge(made, whole)}), TRUSTED)
 
 
 # (case, field, value, error): signed by the trusted key, consistent in itself, and not what the evidence shows.
-FALSE: list[tuple[str, str, Any, type[VerificationError]]] = [
-    (FULL, "applied.commitments.0", OTHER, EvidenceAddedMismatch),
-    (ERASURE, "applied.commitments.0", OTHER, EvidenceRemovedMismatch),
-    (ERASURE, "applied.commitments", [], EvidenceRemovedMismatch),
-    ("ward-pruned-archive", "applied.commitments.0", "00" * 32, EvidenceRemovedMismatch),
-    ("archive-admitted-1", "warranties.reactivated.commitments.0", "00" * 32, EvidenceAddedMismatch),
-    (FULL, "problem.cap", "0x1.0000000000000p-1", EvidenceProblemMismatch),
-    (FULL, "problem.sigma", "0x1.8000000000000p+1", EvidenceProblemMismatch),
-    (FULL, "problem.dimension", 4, EvidenceProblemMismatch),
-    (FULL, "state.after", OTHER, EvidenceStateMismatch),
-    (FULL, "state.before", OTHER, EvidencePriorMismatch),
-    (ERASURE, "state.before", OTHER, EvidencePriorMismatch),
-    ("ward-created", "applied.commitments.0", "00" * 32, EvidenceAddedMismatch),
-    ("ward-rebuilt", "check.mass", "0x1.0000000000000p-35", EvidenceCheckMismatch),
-    ("ward-rebuilt", "check.box", "0x1.0000000000000p-35", EvidenceCheckMismatch),
-    ("ward-rebuilt", "check.stationarity", "0x1.0000000000000p-35", EvidenceCheckMismatch),
-    (FULL, "reference", None, EvidenceReferenceMissing),
-    (FULL, "reference.backend", "proxqp", EvidenceReferenceMismatch),
-    (FULL, "reference.residual", "0x1.0000000000000p-35", EvidenceReferenceMismatch),
-    (FULL, "reference.residual", "inf", EvidenceReferenceMismatch),
-    (FULL, "reference.readout_difference", "0x1.0000000000000p-20", EvidenceReadoutMismatch),
-    (FULL, "reference.denominator", "one", EvidenceReadoutMismatch),
-    (FULL, "reference.probes", 30, EvidenceReadoutMismatch),
+FALSE: list[tuple[str, str, Any, str]] = [
+    (FULL, "applied.commitments.0", OTHER, "evidence-added-mismatch"),
+    (ERASURE, "applied.commitments.0", OTHER, "evidence-removed-mismatch"),
+    (ERASURE, "applied.commitments", [], "evidence-removed-mismatch"),
+    ("ward-pruned-archive", "applied.commitments.0", "00" * 32, "evidence-removed-mismatch"),
+    ("archive-admitted-1", "warranties.reactivated.commitments.0", "00" * 32, "evidence-added-mismatch"),
+    (FULL, "problem.cap", "0x1.0000000000000p-1", "evidence-problem-mismatch"),
+    (FULL, "problem.sigma", "0x1.8000000000000p+1", "evidence-problem-mismatch"),
+    (FULL, "problem.dimension", 4, "evidence-problem-mismatch"),
+    (FULL, "state.after", OTHER, "evidence-state-mismatch"),
+    (FULL, "state.before", OTHER, "evidence-prior-mismatch"),
+    (ERASURE, "state.before", OTHER, "evidence-prior-mismatch"),
+    ("ward-created", "applied.commitments.0", "00" * 32, "evidence-added-mismatch"),
+    ("ward-rebuilt", "check.mass", "0x1.0000000000000p-35", "evidence-check-mismatch"),
+    ("ward-rebuilt", "check.box", "0x1.0000000000000p-35", "evidence-check-mismatch"),
+    ("ward-rebuilt", "check.stationarity", "0x1.0000000000000p-35", "evidence-check-mismatch"),
+    (FULL, "reference", None, "evidence-reference-missing"),
+    (FULL, "reference.backend", "proxqp", "evidence-reference-mismatch"),
+    (FULL, "reference.residual", "0x1.0000000000000p-35", "evidence-reference-mismatch"),
+    (FULL, "reference.residual", "inf", "evidence-reference-mismatch"),
+    (FULL, "reference.readout_difference", "0x1.0000000000000p-20", "evidence-readout-mismatch"),
+    (FULL, "reference.denominator", "one", "evidence-readout-mismatch"),
+    (FULL, "reference.probes", 30, "evidence-readout-mismatch"),
 ]
 
 
 @pytest.mark.parametrize(("name", "field", "value", "error"), FALSE)
-def test_a_receipt_that_is_not_true(name: str, field: str, value: Any, error: type[VerificationError]) -> None:
+def test_a_receipt_that_is_not_true(name: str, field: str, value: Any, error: str) -> None:
     made = case(name)
     path = tuple(int(key) if key.isdigit() else key for key in field.split("."))
     receipt = forge(made, put(document(made), path, value), subjects="state" in path)
-    with pytest.raises(error) as caught:
+    with raises_code(error):
         verify_evidence(rebundle(made.evidence, {"receipt.json": receipt}), TRUSTED)
-    assert type(caught.value) is error
 
 
 # What nobody can recompute: the signature vouches for it, and the log fixes what was signed.
@@ -454,7 +427,7 @@ def test_what_only_the_signature_vouches_for_is_fixed_by_the_log(field: str) -> 
         whole = put(whole, path, value)
     forged = rebundle(made.evidence, {"receipt.json": forge(made, whole)})
     verify_evidence(forged, TRUSTED)
-    with pytest.raises(InclusionRootMismatch):
+    with raises_code("inclusion-root-mismatch"):
         verify_evidence(forged, TRUSTED, log_keys=LOG_KEYS, origin=ORIGIN)
 
 
@@ -492,7 +465,7 @@ def test_a_prior_in_full_beside_a_removal_is_refused() -> None:
     hidden = Prior(memory.cap, memory.sigma, commitments, weights)
     verify_evidence(Evidence(receipt, shown, hidden).to_bytes(), TRUSTED)
     disclosed = Prior(memory.cap, memory.sigma, commitments, weights, offset, coefficients)
-    with pytest.raises(EvidencePriorDisclosed):
+    with raises_code("evidence-prior-disclosed"):
         verify_evidence(Evidence(receipt, shown, disclosed).to_bytes(), TRUSTED)
 
 
@@ -522,7 +495,7 @@ def test_a_state_that_is_not_optimal() -> None:
 
     verify_evidence(forged_state(lambda state: None), TRUSTED)
     for change in (unbalanced, shifted):
-        with pytest.raises(EvidenceCheckFailed):
+        with raises_code("evidence-check-failed"):
             verify_evidence(forged_state(change), TRUSTED)
 
 
@@ -544,7 +517,7 @@ def test_a_prior_state_that_is_not_optimal() -> None:
         {"receipt.json": receipt, "before/coefficients.npy": npy(coefficients)},
         lambda manifest: put(manifest, ("before", "weights"), weights.hex()),
     )
-    with pytest.raises(EvidenceCheckFailed, match="before the edit"):
+    with raises_code("evidence-check-failed", match="before the edit"):
         verify_evidence(changed, TRUSTED)
 
 
@@ -562,7 +535,7 @@ def test_a_proof_of_another_partition() -> None:
         {"receipt.json": receipt, "after/coefficients.npy": npy(coefficients)},
         lambda manifest: put(manifest, ("after", "weights"), weights.hex()),
     )
-    with pytest.raises(EvidencePartitionMismatch):
+    with raises_code("evidence-partition-mismatch"):
         verify_evidence(changed, TRUSTED)
 
 
@@ -573,7 +546,7 @@ def test_no_bundle_is_written_around_a_proof_that_proved_nothing(tmp_path: Path)
     memory = Memory.fit(keys, np.zeros(len(keys)), sigma=4.0, cap=1 / 8)
     proof = memory.prove()
     assert proof.outcome == "undecidable"
-    with pytest.raises(ProofNotProved, match="undecidable"):
+    with raises_code("proof-not-proved", match="undecidable"):
         write_evidence(tmp_path / "tie.zip", None, memory._view, case(FULL).envelope, proof=proof)
     assert not list(tmp_path.iterdir())
 
@@ -583,14 +556,14 @@ def test_one_entry_twice() -> None:
         for field in ("keys", "values", "blinds", "commitments", "coefficients"):
             state[field][1] = state[field][0]
 
-    with pytest.raises(EvidenceCommitmentRepeated):
+    with raises_code("evidence-commitment-repeated"):
         verify_evidence(forged_state(doubled), TRUSTED)
 
 
 def test_a_receipt_whose_subjects_do_not_follow() -> None:
     made = case(FULL)
     receipt = forge(made, put(document(made), ("state", "after"), OTHER))
-    with pytest.raises(ReceiptSubjectMismatch):
+    with raises_code("receipt-subject-mismatch"):
         verify_evidence(rebundle(made.evidence, {"receipt.json": receipt}), TRUSTED)
 
 
@@ -610,7 +583,7 @@ def test_malformed_fields_of_the_manifest(path: Place) -> None:
     for wrong in malformed:
         if path == ("reference", "backend") and isinstance(wrong, str):
             continue
-        with pytest.raises(EvidenceFieldInvalid):
+        with raises_code("evidence-field-invalid"):
             verify_evidence(restated(case(FULL).evidence, path, wrong), TRUSTED)
 
 
@@ -621,23 +594,23 @@ def test_missing_and_unknown_fields_of_the_manifest(path: Place) -> None:
         inner = inner[key]
     if path != ("members",):
         for key in inner:
-            error = EvidenceFormatUnsupported if key == "format" else EvidenceFieldMissing
-            with pytest.raises(error):
+            error = "evidence-format-unsupported" if key == "format" else "evidence-field-missing"
+            with raises_code(error):
                 verify_evidence(restated(data, (*path, key), DROP), TRUSTED)
-        with pytest.raises(EvidenceFieldUnknown):
+        with raises_code("evidence-field-unknown"):
             verify_evidence(restated(data, (*path, "x"), 1), TRUSTED)
     malformed: list[Any] = [True, 1, "x", []] if path else []
     for wrong in malformed:
-        with pytest.raises(EvidenceFieldInvalid):
+        with raises_code("evidence-field-invalid"):
             verify_evidence(restated(data, path, wrong), TRUSTED)
 
 
 @pytest.mark.parametrize("manifest", [b"[]", b"{}", b"null", b'{"format":1}'])
 def test_a_manifest_that_is_none(manifest: bytes) -> None:
     contents = members(case(FULL).evidence)
-    with pytest.raises(EvidenceFormatUnsupported):
+    with raises_code("evidence-format-unsupported"):
         verify_evidence(packed(contents | {"manifest.json": manifest}), TRUSTED)
-    with pytest.raises(JsonNotCanonical):
+    with raises_code("json-not-canonical"):
         verify_evidence(packed(contents | {"manifest.json": contents["manifest.json"] + b"\n"}), TRUSTED)
 
 
@@ -668,13 +641,13 @@ def test_the_container_has_one_form() -> None:
         packed(dict([manifest, *reversed(rest)])),
         data.replace(b"after/keys.npy", b"after/KEYS.npy", 1),
     ):
-        with pytest.raises((EvidenceContainerInvalid, EvidenceMemberUnknown)):
+        with raises_code("evidence-container-invalid", "evidence-member-unknown"):
             verify_evidence(wrong, TRUSTED)
-    with pytest.raises(EvidenceMemberMissing):
+    with raises_code("evidence-member-missing"):
         verify_evidence(packed({}), TRUSTED)
     again = bytearray(data)
     # A change that keeps the checksum's place but not its value.
     again[14] ^= 1
-    with pytest.raises(EvidenceContainerInvalid):
+    with raises_code("evidence-container-invalid"):
         verify_evidence(bytes(again), TRUSTED)
     assert zlib.crc32(contents["manifest.json"]) == int.from_bytes(data[14:18], "little")

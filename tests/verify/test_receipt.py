@@ -10,47 +10,14 @@ from typing import Any
 
 import pytest
 
-from expunge.errors import InputError, VerificationError
+from expunge.errors import InputError
 from expunge.ledger.canonical import dump_canonical
 from expunge.ledger.envelope import parse_envelope, sign_statement
-from expunge.ledger.errors import (
-    EnvelopeSignatureInvalid,
-    EnvelopeSignerUnknown,
-    EnvelopeThresholdMissed,
-    ReceiptActionInvalid,
-    ReceiptActionMismatch,
-    ReceiptAttemptsInvalid,
-    ReceiptAttemptsMismatch,
-    ReceiptCheckFailed,
-    ReceiptCheckInvalid,
-    ReceiptCommitmentsInvalid,
-    ReceiptCoverageInvalid,
-    ReceiptEditInvalid,
-    ReceiptEntriesInvalid,
-    ReceiptEntriesMismatch,
-    ReceiptFieldMissing,
-    ReceiptFieldUnknown,
-    ReceiptMemoryInvalid,
-    ReceiptOutcomeInvalid,
-    ReceiptProblemInvalid,
-    ReceiptPruningInvalid,
-    ReceiptPruningMismatch,
-    ReceiptReferenceInvalid,
-    ReceiptRefusalInvalid,
-    ReceiptRefusalMismatch,
-    ReceiptSecondsInvalid,
-    ReceiptSolverInvalid,
-    ReceiptStateInvalid,
-    ReceiptStateMismatch,
-    ReceiptSubjectMismatch,
-    ReceiptTimeInvalid,
-    ReceiptTolerancesInvalid,
-    StatementPredicateTypeMismatch,
-)
 from expunge.ledger.receipt_format import PREDICATE_TYPE, at_most, parse_predicate
 from expunge.ledger.statement import Statement, parse_statement
 from expunge.problem.tolerances import PUBLISHED
 from expunge.verify import open_receipt, verify_receipt
+from raising import raises_code
 
 from .alter import DROP, Path, document, forge, leaves, objects, put, spelled, unsigned
 from .cases import SIGNER, STRANGER, TRUSTED, case, ledger
@@ -134,87 +101,87 @@ def test_residuals_are_rounded_up(error: float, stated: float) -> None:
 def test_the_wrong_signer() -> None:
     made = case("ward-decrement")
     stranger = forge(made, document(made), key=STRANGER)
-    with pytest.raises(EnvelopeSignerUnknown):
+    with raises_code("envelope-signer-unknown"):
         verify_receipt(stranger, TRUSTED)
-    with pytest.raises(EnvelopeThresholdMissed):
+    with raises_code("envelope-threshold-missed"):
         verify_receipt(made.envelope, [*TRUSTED, STRANGER.public], threshold=2)
 
 
 def test_another_predicate_type() -> None:
     made = case("ward-decrement")
     other = Statement(made.statement.subjects, "urn:expunge:receipt:v2", made.statement.predicate)
-    with pytest.raises(StatementPredicateTypeMismatch):
+    with raises_code("statement-predicate-type-mismatch"):
         verify_receipt(sign_statement(other, SIGNER).to_bytes(), TRUSTED)
-    with pytest.raises(StatementPredicateTypeMismatch):
+    with raises_code("statement-predicate-type-mismatch"):
         parse_predicate(other)
 
 
 # Field, and the error for a value that it cannot have. List indices are left out.
-MALFORMED: dict[str, type[VerificationError]] = {
-    "action": ReceiptActionInvalid,
-    "applied": ReceiptCommitmentsInvalid,
-    "applied.commitments": ReceiptCommitmentsInvalid,
-    "applied.commitments.[]": ReceiptCommitmentsInvalid,
-    "applied.count": ReceiptCommitmentsInvalid,
-    "attempts": ReceiptAttemptsInvalid,
-    "attempts.[]": ReceiptAttemptsInvalid,
-    "attempts.[].check": ReceiptAttemptsInvalid,
-    "attempts.[].check.box": ReceiptAttemptsInvalid,
-    "attempts.[].check.mass": ReceiptAttemptsInvalid,
-    "attempts.[].check.stationarity": ReceiptAttemptsInvalid,
-    "attempts.[].error": ReceiptAttemptsInvalid,
-    "attempts.[].path": ReceiptAttemptsInvalid,
-    "attempts.[].seconds": ReceiptAttemptsInvalid,
-    "check": ReceiptCheckInvalid,
-    "check.box": ReceiptCheckInvalid,
-    "check.mass": ReceiptCheckInvalid,
-    "check.stationarity": ReceiptCheckInvalid,
-    "covers": ReceiptCoverageInvalid,
-    "does_not_cover": ReceiptCoverageInvalid,
-    "does_not_cover.[]": ReceiptCoverageInvalid,
-    "edit": ReceiptEditInvalid,
-    "entries": ReceiptEntriesInvalid,
-    "entries.after": ReceiptEntriesInvalid,
-    "entries.after.live": ReceiptEntriesInvalid,
-    "entries.after.pruned": ReceiptEntriesInvalid,
-    "entries.before": ReceiptEntriesInvalid,
-    "entries.before.live": ReceiptEntriesInvalid,
-    "entries.before.pruned": ReceiptEntriesInvalid,
-    "memory": ReceiptMemoryInvalid,
-    "outcome": ReceiptOutcomeInvalid,
-    "problem": ReceiptProblemInvalid,
-    "problem.cap": ReceiptProblemInvalid,
-    "problem.dimension": ReceiptProblemInvalid,
-    "problem.initial_entries": ReceiptProblemInvalid,
-    "problem.sigma": ReceiptProblemInvalid,
-    "pruning": ReceiptPruningInvalid,
-    "pruning.mode": ReceiptPruningInvalid,
-    "pruning.unproved": ReceiptPruningInvalid,
-    "reference": ReceiptReferenceInvalid,
-    "reference.backend": ReceiptReferenceInvalid,
-    "reference.denominator": ReceiptReferenceInvalid,
-    "reference.probes": ReceiptReferenceInvalid,
-    "reference.readout_difference": ReceiptReferenceInvalid,
-    "reference.residual": ReceiptReferenceInvalid,
-    "refusal": ReceiptRefusalInvalid,
-    "refusal.allowed": ReceiptRefusalInvalid,
-    "refusal.measured": ReceiptRefusalInvalid,
-    "refusal.reason": ReceiptRefusalInvalid,
-    "seconds": ReceiptSecondsInvalid,
-    "solver": ReceiptSolverInvalid,
-    "solver.name": ReceiptSolverInvalid,
-    "solver.version": ReceiptSolverInvalid,
-    "state": ReceiptStateInvalid,
-    "state.after": ReceiptStateInvalid,
-    "state.before": ReceiptStateInvalid,
-    "time": ReceiptTimeInvalid,
-    "tolerances": ReceiptTolerancesInvalid,
-    "tolerances.acceptance": ReceiptTolerancesInvalid,
-    "tolerances.partition": ReceiptTolerancesInvalid,
-    "tolerances.published": ReceiptTolerancesInvalid,
-    "warranties": ReceiptCommitmentsInvalid,
+MALFORMED: dict[str, str] = {
+    "action": "receipt-action-invalid",
+    "applied": "receipt-commitments-invalid",
+    "applied.commitments": "receipt-commitments-invalid",
+    "applied.commitments.[]": "receipt-commitments-invalid",
+    "applied.count": "receipt-commitments-invalid",
+    "attempts": "receipt-attempts-invalid",
+    "attempts.[]": "receipt-attempts-invalid",
+    "attempts.[].check": "receipt-attempts-invalid",
+    "attempts.[].check.box": "receipt-attempts-invalid",
+    "attempts.[].check.mass": "receipt-attempts-invalid",
+    "attempts.[].check.stationarity": "receipt-attempts-invalid",
+    "attempts.[].error": "receipt-attempts-invalid",
+    "attempts.[].path": "receipt-attempts-invalid",
+    "attempts.[].seconds": "receipt-attempts-invalid",
+    "check": "receipt-check-invalid",
+    "check.box": "receipt-check-invalid",
+    "check.mass": "receipt-check-invalid",
+    "check.stationarity": "receipt-check-invalid",
+    "covers": "receipt-coverage-invalid",
+    "does_not_cover": "receipt-coverage-invalid",
+    "does_not_cover.[]": "receipt-coverage-invalid",
+    "edit": "receipt-edit-invalid",
+    "entries": "receipt-entries-invalid",
+    "entries.after": "receipt-entries-invalid",
+    "entries.after.live": "receipt-entries-invalid",
+    "entries.after.pruned": "receipt-entries-invalid",
+    "entries.before": "receipt-entries-invalid",
+    "entries.before.live": "receipt-entries-invalid",
+    "entries.before.pruned": "receipt-entries-invalid",
+    "memory": "receipt-memory-invalid",
+    "outcome": "receipt-outcome-invalid",
+    "problem": "receipt-problem-invalid",
+    "problem.cap": "receipt-problem-invalid",
+    "problem.dimension": "receipt-problem-invalid",
+    "problem.initial_entries": "receipt-problem-invalid",
+    "problem.sigma": "receipt-problem-invalid",
+    "pruning": "receipt-pruning-invalid",
+    "pruning.mode": "receipt-pruning-invalid",
+    "pruning.unproved": "receipt-pruning-invalid",
+    "reference": "receipt-reference-invalid",
+    "reference.backend": "receipt-reference-invalid",
+    "reference.denominator": "receipt-reference-invalid",
+    "reference.probes": "receipt-reference-invalid",
+    "reference.readout_difference": "receipt-reference-invalid",
+    "reference.residual": "receipt-reference-invalid",
+    "refusal": "receipt-refusal-invalid",
+    "refusal.allowed": "receipt-refusal-invalid",
+    "refusal.measured": "receipt-refusal-invalid",
+    "refusal.reason": "receipt-refusal-invalid",
+    "seconds": "receipt-seconds-invalid",
+    "solver": "receipt-solver-invalid",
+    "solver.name": "receipt-solver-invalid",
+    "solver.version": "receipt-solver-invalid",
+    "state": "receipt-state-invalid",
+    "state.after": "receipt-state-invalid",
+    "state.before": "receipt-state-invalid",
+    "time": "receipt-time-invalid",
+    "tolerances": "receipt-tolerances-invalid",
+    "tolerances.acceptance": "receipt-tolerances-invalid",
+    "tolerances.partition": "receipt-tolerances-invalid",
+    "tolerances.published": "receipt-tolerances-invalid",
+    "warranties": "receipt-commitments-invalid",
     **{
-        f"warranties.{part}{field}": ReceiptCommitmentsInvalid
+        f"warranties.{part}{field}": "receipt-commitments-invalid"
         for part in ("expired", "renewed", "reactivated")
         for field in ("", ".commitments", ".commitments.[]", ".count")
     },
@@ -261,10 +228,9 @@ def test_a_malformed_value_has_its_name_even_if_signed(name: str, path: Path) ->
     for wrong in WRONG:
         if wrong is None and field in NULLABLE:
             continue
-        error = ReceiptFieldMissing if wrong == {} and field in OBJECTS and not failed else MALFORMED[field]
-        with pytest.raises(error) as caught:
+        error = "receipt-field-missing" if wrong == {} and field in OBJECTS and not failed else MALFORMED[field]
+        with raises_code(error):
             verify_receipt(forge(made, put(document(made), path, wrong)), TRUSTED)
-        assert type(caught.value) is error, wrong
 
 
 @pytest.mark.parametrize(
@@ -311,7 +277,7 @@ def test_one_spelling_a_value(field: str, value: Any) -> None:
         with pytest.raises(InputError):
             forge(made, put(document(made), path, value))
         return
-    with pytest.raises(MALFORMED[field]):
+    with raises_code(MALFORMED[field]):
         verify_receipt(forge(made, put(document(made), path, value)), TRUSTED)
 
 
@@ -324,9 +290,9 @@ def test_missing_and_unknown_fields(name: str) -> None:
         for key in path:
             inner = inner[key]
         for key in inner:
-            with pytest.raises(ReceiptFieldMissing):
+            with raises_code("receipt-field-missing"):
                 verify_receipt(forge(made, put(whole, (*path, key), DROP)), TRUSTED)
-        with pytest.raises(ReceiptFieldUnknown):
+        with raises_code("receipt-field-unknown"):
             verify_receipt(forge(made, put(whole, (*path, "note"), "x")), TRUSTED)
 
 
@@ -339,68 +305,67 @@ def test_any_change_breaks_the_signature(name: str) -> None:
         for other in ("x", 7, None):
             if other == value:
                 continue
-            with pytest.raises(EnvelopeSignatureInvalid):
+            with raises_code("envelope-signature-invalid"):
                 verify_receipt(unsigned(made, put(whole, path, other)), TRUSTED)
 
 
 # (case, field, value, error): well formed, signed, and contradicted by the rest of the receipt.
-CONTRADICTIONS: list[tuple[str, str, Any, type[VerificationError]]] = [
-    ("ward-admitted", "action", "deletion", ReceiptActionMismatch),
-    ("ward-admitted", "outcome", "decrement", ReceiptActionMismatch),
-    ("ward-admitted", "outcome", "rescued", ReceiptAttemptsMismatch),
-    ("ward-rescued-admission", "outcome", "admitted", ReceiptAttemptsMismatch),
-    ("ward-rescued-deletion", "outcome", "decrement", ReceiptAttemptsMismatch),
-    ("ward-rescued-deletion", "action", "admission", ReceiptEntriesMismatch),
-    ("ward-certified_zero", "outcome", "decrement", ReceiptCoverageInvalid),
-    ("ward-pruned-archive", "action", "deletion", ReceiptActionMismatch),
-    ("ward-admitted", "state.after", OTHER, ReceiptSubjectMismatch),
-    ("ward-admitted", "state.before", OTHER, ReceiptSubjectMismatch),
-    ("ward-admitted", "state.before", None, ReceiptStateMismatch),
-    ("ward-created", "state.before", OTHER, ReceiptStateMismatch),
-    ("ward-noop", "state.after", OTHER, ReceiptStateMismatch),
-    ("ward-refused-no-state", "state.before", OTHER, ReceiptStateMismatch),
-    ("ward-admitted", "applied.count", 2, ReceiptEntriesMismatch),
-    ("ward-admitted", "applied.commitments", [], ReceiptEntriesMismatch),
-    ("ward-pruned-archive", "applied.commitments.0", DROP, ReceiptEntriesMismatch),
-    ("ward-created", "applied.commitments.0", DROP, ReceiptEntriesMismatch),
-    ("ward-decrement", "applied.count", 2, ReceiptEntriesMismatch),
+CONTRADICTIONS: list[tuple[str, str, Any, str]] = [
+    ("ward-admitted", "action", "deletion", "receipt-action-mismatch"),
+    ("ward-admitted", "outcome", "decrement", "receipt-action-mismatch"),
+    ("ward-admitted", "outcome", "rescued", "receipt-attempts-mismatch"),
+    ("ward-rescued-admission", "outcome", "admitted", "receipt-attempts-mismatch"),
+    ("ward-rescued-deletion", "outcome", "decrement", "receipt-attempts-mismatch"),
+    ("ward-rescued-deletion", "action", "admission", "receipt-entries-mismatch"),
+    ("ward-certified_zero", "outcome", "decrement", "receipt-coverage-invalid"),
+    ("ward-pruned-archive", "action", "deletion", "receipt-action-mismatch"),
+    ("ward-admitted", "state.after", OTHER, "receipt-subject-mismatch"),
+    ("ward-admitted", "state.before", OTHER, "receipt-subject-mismatch"),
+    ("ward-admitted", "state.before", None, "receipt-state-mismatch"),
+    ("ward-created", "state.before", OTHER, "receipt-state-mismatch"),
+    ("ward-noop", "state.after", OTHER, "receipt-state-mismatch"),
+    ("ward-refused-no-state", "state.before", OTHER, "receipt-state-mismatch"),
+    ("ward-admitted", "applied.count", 2, "receipt-entries-mismatch"),
+    ("ward-admitted", "applied.commitments", [], "receipt-entries-mismatch"),
+    ("ward-pruned-archive", "applied.commitments.0", DROP, "receipt-entries-mismatch"),
+    ("ward-created", "applied.commitments.0", DROP, "receipt-entries-mismatch"),
+    ("ward-decrement", "applied.count", 2, "receipt-entries-mismatch"),
     # One went, yet nine came back that nothing says came back; or more live ones went than were asked for.
-    ("ward-delete-archived", "entries.after", {"live": 24, "pruned": 0}, ReceiptEntriesMismatch),
-    ("ward-delete-archived", "entries.after", {"live": 13, "pruned": 11}, ReceiptEntriesMismatch),
-    ("ward-decrement", "warranties.reactivated.count", 1, ReceiptEntriesMismatch),
-    ("ward-created", "applied.count", 31, ReceiptEntriesMismatch),
-    ("ward-noop", "applied.count", 1, ReceiptEntriesMismatch),
-    ("ward-noop", "warranties.expired.count", 1, ReceiptEntriesMismatch),
-    ("ward-admitted", "entries.before.live", 29, ReceiptEntriesMismatch),
-    ("ward-admitted", "entries.before.pruned", 1, ReceiptEntriesMismatch),
-    ("ward-admitted", "entries.after.live", 32, ReceiptEntriesMismatch),
-    ("ward-admitted", "entries.after.pruned", 1, ReceiptEntriesMismatch),
-    ("ward-admitted", "warranties.reactivated.count", 1, ReceiptEntriesMismatch),
-    ("ward-pruned-archive", "entries.after.pruned", 9, ReceiptEntriesMismatch),
-    ("ward-rebuilt", "warranties.reactivated.count", 10, ReceiptEntriesMismatch),
-    ("example-admitted-expiring-notice", "warranties.renewed.count", 1, ReceiptEntriesMismatch),
-    ("example-restored", "applied.count", 1, ReceiptEntriesMismatch),
-    ("ward-admitted", "check.mass", "0x1.0000000000000p-20", ReceiptCheckFailed),
-    ("ward-admitted", "check.box", "inf", ReceiptCheckFailed),
-    ("ward-admitted", "check.stationarity", "0x1.0000000000000p-35", ReceiptAttemptsMismatch),
-    ("ward-admitted", "attempts", [], ReceiptAttemptsMismatch),
-    ("ward-admitted", "attempts.0.check.mass", "0x1.0000000000000p-35", ReceiptAttemptsMismatch),
-    ("ward-refused-no-state", "attempts", [], ReceiptAttemptsMismatch),
-    ("ward-refused-no-state", "refusal", None, ReceiptRefusalMismatch),
-    ("ward-noop", "refusal", {"reason": "legal_hold", "measured": None, "allowed": None}, ReceiptRefusalMismatch),
-    ("ward-pruned-archive", "pruning", None, ReceiptPruningMismatch),
-    ("ward-noop", "pruning", {"mode": "forget", "unproved": 0}, ReceiptPruningMismatch),
+    ("ward-delete-archived", "entries.after", {"live": 24, "pruned": 0}, "receipt-entries-mismatch"),
+    ("ward-delete-archived", "entries.after", {"live": 13, "pruned": 11}, "receipt-entries-mismatch"),
+    ("ward-decrement", "warranties.reactivated.count", 1, "receipt-entries-mismatch"),
+    ("ward-created", "applied.count", 31, "receipt-entries-mismatch"),
+    ("ward-noop", "applied.count", 1, "receipt-entries-mismatch"),
+    ("ward-noop", "warranties.expired.count", 1, "receipt-entries-mismatch"),
+    ("ward-admitted", "entries.before.live", 29, "receipt-entries-mismatch"),
+    ("ward-admitted", "entries.before.pruned", 1, "receipt-entries-mismatch"),
+    ("ward-admitted", "entries.after.live", 32, "receipt-entries-mismatch"),
+    ("ward-admitted", "entries.after.pruned", 1, "receipt-entries-mismatch"),
+    ("ward-admitted", "warranties.reactivated.count", 1, "receipt-entries-mismatch"),
+    ("ward-pruned-archive", "entries.after.pruned", 9, "receipt-entries-mismatch"),
+    ("ward-rebuilt", "warranties.reactivated.count", 10, "receipt-entries-mismatch"),
+    ("example-admitted-expiring-notice", "warranties.renewed.count", 1, "receipt-entries-mismatch"),
+    ("example-restored", "applied.count", 1, "receipt-entries-mismatch"),
+    ("ward-admitted", "check.mass", "0x1.0000000000000p-20", "receipt-check-failed"),
+    ("ward-admitted", "check.box", "inf", "receipt-check-failed"),
+    ("ward-admitted", "check.stationarity", "0x1.0000000000000p-35", "receipt-attempts-mismatch"),
+    ("ward-admitted", "attempts", [], "receipt-attempts-mismatch"),
+    ("ward-admitted", "attempts.0.check.mass", "0x1.0000000000000p-35", "receipt-attempts-mismatch"),
+    ("ward-refused-no-state", "attempts", [], "receipt-attempts-mismatch"),
+    ("ward-refused-no-state", "refusal", None, "receipt-refusal-mismatch"),
+    ("ward-noop", "refusal", {"reason": "legal_hold", "measured": None, "allowed": None}, "receipt-refusal-mismatch"),
+    ("ward-pruned-archive", "pruning", None, "receipt-pruning-mismatch"),
+    ("ward-noop", "pruning", {"mode": "forget", "unproved": 0}, "receipt-pruning-mismatch"),
 ]
 
 
 @pytest.mark.parametrize(("name", "field", "value", "error"), CONTRADICTIONS)
-def test_contradictions(name: str, field: str, value: Any, error: type[VerificationError]) -> None:
+def test_contradictions(name: str, field: str, value: Any, error: str) -> None:
     made = case(name)
     path = tuple(int(key) if key.isdigit() else key for key in field.split("."))
     assert put(document(made), path, value) != document(made)
-    with pytest.raises(error) as caught:
+    with raises_code(error):
         verify_receipt(forge(made, put(document(made), path, value)), TRUSTED)
-    assert type(caught.value) is error
 
 
 def test_the_edit_that_a_restoration_went_back_to() -> None:
@@ -415,10 +380,10 @@ def test_the_edit_that_a_restoration_went_back_to() -> None:
     assert parsed.restored_edit is None
     assert parsed.to_statement().to_bytes() == parse_envelope(older).payload
     for wrong in (None, True, -1, str(stated), whole["edit"], whole["edit"] + 1):
-        with pytest.raises(ReceiptEditInvalid):
+        with raises_code("receipt-edit-invalid"):
             verify_receipt(forge(made, put(whole, ("restored_edit",), wrong)), TRUSTED)
     other = case("ward-decrement")
-    with pytest.raises(ReceiptFieldUnknown):
+    with raises_code("receipt-field-unknown"):
         verify_receipt(forge(other, put(document(other), ("restored_edit",), 0)), TRUSTED)
 
 
@@ -426,7 +391,7 @@ def test_subjects_that_are_not_the_states() -> None:
     made = case("ward-decrement")
     for subjects in (made.statement.subjects[:1], made.statement.subjects[::-1]):
         altered = sign_statement(Statement(subjects, PREDICATE_TYPE, made.statement.predicate), SIGNER)
-        with pytest.raises(ReceiptSubjectMismatch):
+        with raises_code("receipt-subject-mismatch"):
             verify_receipt(altered.to_bytes(), TRUSTED)
 
 

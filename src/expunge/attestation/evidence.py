@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from expunge.attestation.statements import Comparison
-from expunge.errors import InputError, StoreError
+from expunge.errors import InputError, StoreError, VerificationError
 from expunge.ledger.canonical import Json, dump_canonical
 from expunge.ledger.encoding import encode_float
 from expunge.ledger.envelope import Envelope
 from expunge.ledger.merkle.proof_file import InclusionProof
 from expunge.memory.version import View
 from expunge.types import AnyArray, Matrix, Vector
-from expunge.verify.errors import ProofNotProved
 
 if TYPE_CHECKING:
     from expunge.certificates.proof import Proof
@@ -190,10 +189,13 @@ def write_evidence(
 
     ``before`` must be read while the edit's journal runs; later, a :class:`Prior` kept from it serves, or None.
     A bundle holds the keys and values of all remaining entries: handle it as you handle them. A ``proof`` that proved
-    nothing raises ProofNotProved, since no verifier would accept the bundle.
+    nothing raises proof-not-proved, since no verifier would accept the bundle.
     """
     if proof is not None and proof.outcome != "proved":
-        raise ProofNotProved(f"the proof is {proof.outcome}: {proof.reason}; a bundle has a proof that holds, or none")
+        raise VerificationError(
+            f"the proof is {proof.outcome}: {proof.reason}; a bundle has a proof that holds, or none",
+            code="proof-not-proved",
+        )
     if isinstance(before, View):
         before = None if before.digest == after.digest else Prior.of(before, after)
     bundle = Evidence(

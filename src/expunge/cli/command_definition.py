@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from expunge.cli.context import DEFAULT_STORE, Session
-from expunge.cli.errors import DECLINED, DEFECT, GONE, USAGE, described, exit_code, one_line, visible
+from expunge.cli.errors import DECLINED, DEFECT, GONE, USAGE, code_of, described, exit_code, one_line, visible
 from expunge.errors import ExpungeError, StoreError
 
 __all__ = ["Front", "command", "group", "report", "unwrapped"]
@@ -187,7 +187,7 @@ def report(problem: BaseException, *, as_json: bool) -> int:
             "EXPUNGE_TRACEBACK=1 shows where)"
         )
     else:
-        _say(f"error: {type(problem).__name__}: {one_line(problem)}")
+        _say(f"error: {code_of(problem)}: {one_line(problem)}")
     return code
 
 
@@ -214,8 +214,10 @@ def _usage(problem: Exception, as_json: bool) -> int:
     context = getattr(problem, "ctx", None)
     path = "expunge" if context is None else context.command_path
     if as_json:
-        Session(as_json=True).lines([{"error": "UsageError", "message": message, "exit_code": USAGE}])
-    _say(f"error: UsageError: {message} Try: {path} --help")
+        Session(as_json=True).lines(
+            [{"error": "UsageError", "code": "usage-error", "message": message, "exit_code": USAGE}]
+        )
+    _say(f"error: usage-error: {message} Try: {path} --help")
     return USAGE
 
 

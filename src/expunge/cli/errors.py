@@ -9,38 +9,55 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from expunge import error_codes as codes
-from expunge.errors import Refused
+from expunge import error_codes
+from expunge.errors import ExpungeError, Refused
 
-__all__ = ["DECLINED", "DEFECT", "GONE", "PASSPHRASE", "USAGE", "described", "exit_code", "one_line", "visible"]
+__all__ = [
+    "DECLINED",
+    "DEFECT",
+    "GONE",
+    "PASSPHRASE",
+    "USAGE",
+    "code_of",
+    "described",
+    "exit_code",
+    "one_line",
+    "visible",
+]
 
 PASSPHRASE = "EXPUNGE_PASSPHRASE"  # noqa: S105 — the variable's name
 
 USAGE, DECLINED, GONE = 2, 3, 141
-DEFECT = codes.DEFECT.exit
+DEFECT = error_codes.DEFECT.exit
 
 # Terminals obey these, and no stream takes the bytes of a name that is not UTF-8.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 # What to do about errors whose own words cannot know of the command line.
 _HINTS = {
-    "EvidencePriorMissing": "it was exported later? --no-prior leaves that state to the log",
-    "EvidenceInclusionMissing": "--no-log does without",
-    "EnvelopeSignerUnknown": "is --trust the key that this was signed with?",
-    "NoteSignerUnknown": "is --trust the key of this log?",
-    "SigningKeyLocked": f"set ${PASSPHRASE}",
+    "evidence-prior-missing": "it was exported later? --no-prior leaves that state to the log",
+    "evidence-inclusion-missing": "--no-log does without",
+    "envelope-signer-unknown": "is --trust the key that this was signed with?",
+    "note-signer-unknown": "is --trust the key of this log?",
+    "signing-key-locked": f"set ${PASSPHRASE}",
 }
 
 
 def exit_code(problem: BaseException) -> int:
     """Exit code of an error; 70 for one that should not have come this far."""
-    return codes.code_of(problem).exit
+    return error_codes.outside_of(problem).exit
+
+
+def code_of(problem: BaseException) -> str:
+    """Code of an error; the name of its class where it is not one of ours."""
+    return problem.code if isinstance(problem, ExpungeError) else type(problem).__name__
 
 
 def described(problem: BaseException) -> dict[str, Any]:
     """An error as ``--json`` prints it."""
     content: dict[str, Any] = {
         "error": type(problem).__name__,
+        "code": code_of(problem),
         "message": one_line(problem),
         "exit_code": exit_code(problem),
     }
@@ -52,7 +69,7 @@ def described(problem: BaseException) -> dict[str, Any]:
 def one_line(problem: BaseException) -> str:
     """The message on one line, with what to do about it where that is not obvious."""
     message = " ".join(str(problem).split()) or "no message"
-    hint = _HINTS.get(type(problem).__name__)
+    hint = _HINTS.get(code_of(problem))
     return message if hint is None else f"{message} ({hint})"
 
 

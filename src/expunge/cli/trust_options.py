@@ -73,7 +73,6 @@ class Trust:
 
 def trusted(given: list[str] | None, origin: str | None = None) -> Trust:
     """Read ``--trust``."""
-    from expunge.ledger.errors import VerifierKeyUnsupported
     from expunge.ledger.note import NoteAlgorithm, NoteKey
 
     if not given:
@@ -83,7 +82,7 @@ def trusted(given: list[str] | None, origin: str | None = None) -> Trust:
     found = [key for text in given for key in _read(text)]
     for key in found:
         if isinstance(key, NoteKey) and key.algorithm is NoteAlgorithm.COSIGNATURE_V1:
-            raise VerifierKeyUnsupported(f"{key.name} is a witness: its key goes with --witness")
+            raise InputError(f"{key.name} is a witness: its key goes with --witness", code="verifier-key-unsupported")
     origins = {key.name for key in found if isinstance(key, NoteKey)}
     if origin is None and len(origins) > 1:
         raise InputError(f"the keys are of several logs ({', '.join(sorted(origins))}); choose one with --origin")

@@ -184,7 +184,7 @@ class Tools:
             proof = self.store.inclusion(index).to_bytes()
             verify_inclusion(envelope, proof, [self.store.log_key], self.store.origin)
         except VerificationError as problem:
-            return Checked(False, f"{type(problem).__name__}: {problem}", None, None, None, None, None, key)
+            return Checked(False, f"{problem.code}: {problem}", None, None, None, None, None, key)
         return Checked(True, None, kind, *stated, envelope.decode(), proof.decode(), key)
 
     def _opened(self, envelope: bytes) -> tuple[str, tuple[str, int | None]]:
@@ -228,7 +228,7 @@ def make_server(
             try:
                 return tool(*args, **kwargs)
             except ExpungeError as problem:
-                raise ToolError(f"{type(problem).__name__}: {problem}") from None
+                raise ToolError(f"{problem.code}: {problem}") from None
 
         return told_tool
 

@@ -17,18 +17,7 @@ from typing import NoReturn, TypeAlias
 
 import rfc8785
 
-from expunge.errors import InputError
-from expunge.ledger.errors import (
-    JsonDuplicateKey,
-    JsonFloatForbidden,
-    JsonIntegerOutOfRange,
-    JsonNotCanonical,
-    JsonNotUtf8,
-    JsonSyntaxInvalid,
-    JsonTooDeep,
-    JsonTooLarge,
-    JsonTooManyValues,
-)
+from expunge.errors import InputError, VerificationError
 
 __all__ = ["MAX_DEPTH", "MAX_INTEGER", "MAX_VALUES", "Json", "dump_canonical", "freeze", "parse_canonical"]
 
@@ -51,7 +40,7 @@ def dump_canonical(value: Json) -> bytes:
     try:
         data = rfc8785.dumps(_plain(value, MAX_DEPTH))
         _check_shape(data, MAX_VALUES)
-    except JsonTooManyValues as error:
+    except VerificationError as error:
         raise InputError(str(error)) from None
     # The library lets the codec's own error through for a lone surrogate in an object key.
     except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
@@ -65,11 +54,11 @@ def parse_canonical(data: bytes, *, limit: int, max_values: int = MAX_VALUES) ->
     ``limit`` is in bytes; ``max_values`` bounds the time and memory that hostile bytes can take.
     """
     if len(data) > limit:
-        raise JsonTooLarge(f"{len(data)} bytes of JSON exceed the limit of {limit}")
+        raise VerificationError(f"{len(data)} bytes of JSON exceed the limit of {limit}", code="json-too-large")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise JsonNotUtf8(f"byte {error.start} is not UTF-8") from None
+        raise VerificationError(f"byte {error.start} is not UTF-8", code="json-not-utf8") from None
     _check_shape(data, max_values)
     try:
         value: _Plain = json.loads(
@@ -80,14 +69,14 @@ def parse_canonical(data: bytes, *, limit: int, max_values: int = MAX_VALUES) ->
             parse_constant=_no_float,
         )
     except json.JSONDecodeError as error:
-        raise JsonSyntaxInvalid(f"not JSON at character {error.pos}: {error.msg}") from None
+        raise VerificationError(f"not JSON at character {error.pos}: {error.msg}", code="json-syntax-invalid") from None
     try:
         canonical = rfc8785.dumps(value)
     except (rfc8785.CanonicalizationError, UnicodeEncodeError):
-        raise JsonNotCanonical("a text in this value is not Unicode") from None
+        raise VerificationError("a text in this value is not Unicode", code="json-not-canonical") from None
     if canonical != data:
         at = next((i for i, (a, b) in enumerate(zip(canonical, data, strict=False)) if a != b), len(canonical))
-        raise JsonNotCanonical(f"not the RFC 8785 form of its value, from byte {at}")
+        raise VerificationError(f"not the RFC 8785 form of its value, from byte {at}", code="json-not-canonical")
     return freeze(value)
 
 
@@ -123,12 +112,12 @@ def _check_shape(data: bytes, max_values: int) -> None:
     """Refuse too many values and deep nesting before the recursive parser sees them."""
     structure = _STRING.sub(b"", data)
     if structure.count(b",") + structure.count(b"[") + structure.count(b"{") >= max_values:
-        raise JsonTooManyValues(f"more than {max_values} values")
+        raise VerificationError(f"more than {max_values} values", code="json-too-many-values")
     depth = 0
     for bracket in _BRACKET.findall(structure):
         depth += 1 if bracket in b"[{" else -1
         if depth > MAX_DEPTH:
-            raise JsonTooDeep(f"arrays and objects nest deeper than {MAX_DEPTH}")
+            raise VerificationError(f"arrays and objects nest deeper than {MAX_DEPTH}", code="json-too-deep")
 
 
 def _unique(pairs: list[tuple[str, _Plain]]) -> dict[str, _Plain]:
@@ -137,7 +126,7 @@ def _unique(pairs: list[tuple[str, _Plain]]) -> dict[str, _Plain]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise JsonDuplicateKey(f"an object has the key {key[:80]!r} twice")
+                raise VerificationError(f"an object has the key {key[:80]!r} twice", code="json-duplicate-key")
             seen.add(key)
     return result
 
@@ -145,9 +134,11 @@ def _unique(pairs: list[tuple[str, _Plain]]) -> dict[str, _Plain]:
 def _safe_integer(digits: str) -> int:
     # Lengths first: converting endless digits is slow, and Python refuses it with an error of its own.
     if len(digits) > 17 or abs(number := int(digits)) > MAX_INTEGER:
-        raise JsonIntegerOutOfRange(f"integer {digits[:20]} is outside ±(2^53 - 1)")
+        raise VerificationError(f"integer {digits[:20]} is outside ±(2^53 - 1)", code="json-integer-out-of-range")
     return number
 
 
 def _no_float(spelling: str) -> NoReturn:
-    raise JsonFloatForbidden(f"{spelling[:40]} is a floating-point number; floats travel as hex strings")
+    raise VerificationError(
+        f"{spelling[:40]} is a floating-point number; floats travel as hex strings", code="json-float-forbidden"
+    )

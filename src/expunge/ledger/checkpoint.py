@@ -15,22 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from expunge.errors import InputError
+from expunge.errors import InputError, VerificationError
 from expunge.ledger.encoding import decode_base64, decode_decimal, encode_base64
-from expunge.ledger.errors import (
-    CheckpointExtensionInvalid,
-    CheckpointLinesMissing,
-    CheckpointOriginInvalid,
-    CheckpointOriginMismatch,
-    CheckpointRootInvalid,
-    CheckpointSizeInvalid,
-    CosignatureFromFuture,
-    CosignatureInvalid,
-    CosignatureMalformed,
-    CosignatureQuorumMissed,
-    CosignatureTimeInvalid,
-    NoteNotUtf8,
-)
 from expunge.ledger.merkle.hashing import HASH_SIZE, MAX_TREE_SIZE
 from expunge.ledger.merkle.tree_proof import verify_consistency
 from expunge.ledger.note import NoteAlgorithm, NoteKey, NoteSignature, SignedNote, sign_note, verify_note
@@ -83,20 +69,27 @@ def parse_checkpoint(text: bytes) -> Checkpoint:
     try:
         lines = text.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
-        raise NoteNotUtf8(f"byte {error.start} of the checkpoint is not UTF-8") from None
+        raise VerificationError(f"byte {error.start} of the checkpoint is not UTF-8", code="note-not-utf8") from None
     if len(lines) < 4 or lines[-1]:
-        raise CheckpointLinesMissing("a checkpoint has an origin, a size and a root, each on a line")
+        raise VerificationError(
+            "a checkpoint has an origin, a size and a root, each on a line", code="checkpoint-lines-missing"
+        )
     origin, size_line, root_line, *extensions = lines[:-1]
     if not _is_line(origin):
-        raise CheckpointOriginInvalid("the origin of the checkpoint is empty or has a control character")
+        raise VerificationError(
+            "the origin of the checkpoint is empty or has a control character", code="checkpoint-origin-invalid"
+        )
     size = decode_decimal(size_line)
     if size is None:
-        raise CheckpointSizeInvalid(f"{size_line[:40]!r} is not a tree size")
+        raise VerificationError(f"{size_line[:40]!r} is not a tree size", code="checkpoint-size-invalid")
     root = decode_base64(root_line)
     if root is None or len(root) != HASH_SIZE:
-        raise CheckpointRootInvalid(f"{root_line[:60]!r} is not a root hash")
+        raise VerificationError(f"{root_line[:60]!r} is not a root hash", code="checkpoint-root-invalid")
     if len(extensions) > _MAX_EXTENSIONS or not all(_is_line(line) for line in extensions):
-        raise CheckpointExtensionInvalid("an extension line is empty or has a control character, or there are too many")
+        raise VerificationError(
+            "an extension line is empty or has a control character, or there are too many",
+            code="checkpoint-extension-invalid",
+        )
     return Checkpoint(origin, size, root, tuple(extensions))
 
 
@@ -110,13 +103,17 @@ def verify_checkpoint(note: SignedNote, keys: Iterable[NoteKey], origin: str) ->
     verify_note(note, keys)
     checkpoint = parse_checkpoint(note.text)
     if checkpoint.origin != origin:
-        raise CheckpointOriginMismatch(f"this is a head of {checkpoint.origin!r}, not of {origin!r}")
+        raise VerificationError(
+            f"this is a head of {checkpoint.origin!r}, not of {origin!r}", code="checkpoint-origin-mismatch"
+        )
 
 
 def verify_extension(old: Checkpoint, new: Checkpoint, path: Sequence[bytes]) -> None:
     """Check that ``new`` only adds leaves to ``old``; both must come from verified notes."""
     if old.origin != new.origin:
-        raise CheckpointOriginMismatch(f"heads of two logs, {old.origin!r} and {new.origin!r}")
+        raise VerificationError(
+            f"heads of two logs, {old.origin!r} and {new.origin!r}", code="checkpoint-origin-mismatch"
+        )
     verify_consistency(old.size, old.root, new.size, new.root, path)
 
 
@@ -147,14 +144,19 @@ def verify_cosignatures(note: SignedNote, witnesses: Iterable[NoteKey], quorum: 
     cosigned = set()
     for key, time, signature in _known_lines(note, trusted):
         if now is not None and time > now + _CLOCK_SKEW:
-            raise CosignatureFromFuture(f"{key.name} cosigned at {time}, which is after {now}")
+            raise VerificationError(
+                f"{key.name} cosigned at {time}, which is after {now}", code="cosignature-from-future"
+            )
         if not key.public.verifies(signature, _cosigned_message(time, note.text)):
-            raise CosignatureInvalid(f"the cosignature by {key.name} is not over this head and time")
+            raise VerificationError(
+                f"the cosignature by {key.name} is not over this head and time", code="cosignature-invalid"
+            )
         cosigned.add(key.public)
     if len(cosigned) < quorum:
         named = ", ".join(sorted({line.name for line in note.signatures})) or "nobody"
-        raise CosignatureQuorumMissed(
-            f"{len(cosigned)} trusted witnesses cosigned; {quorum} are needed (signed by {named})"
+        raise VerificationError(
+            f"{len(cosigned)} trusted witnesses cosigned; {quorum} are needed (signed by {named})",
+            code="cosignature-quorum-missed",
         )
 
 
@@ -176,10 +178,12 @@ def _known_lines(note: SignedNote, witnesses: list[NoteKey]) -> list[tuple[NoteK
         if key is None:
             continue
         if len(line.signature) != _TIME_SIZE + SIGNATURE_SIZE:
-            raise CosignatureMalformed(f"the cosignature by {line.name} has {len(line.signature)} bytes")
+            raise VerificationError(
+                f"the cosignature by {line.name} has {len(line.signature)} bytes", code="cosignature-malformed"
+            )
         time = int.from_bytes(line.signature[:_TIME_SIZE], "big")
         if time > _MAX_TIME:
-            raise CosignatureTimeInvalid(f"the cosignature by {line.name} has time {time}")
+            raise VerificationError(f"the cosignature by {line.name} has time {time}", code="cosignature-time-invalid")
         found.append((key, time, line.signature[_TIME_SIZE:]))
     return found
 

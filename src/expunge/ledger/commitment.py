@@ -21,9 +21,8 @@ import secrets
 import struct
 from typing import TYPE_CHECKING
 
-from expunge.errors import InputError
+from expunge.errors import InputError, VerificationError
 from expunge.ledger.encoding import is_sha256_hex
-from expunge.ledger.errors import CommitmentMalformed, CommitmentMismatch
 
 if TYPE_CHECKING:
     from expunge.types import AnyArray, Vector
@@ -100,11 +99,11 @@ def verify_commitment(
 def verify_vectors(commitment: str, blind: bytes, key: bytes, value: bytes) -> None:
     """Check that ``commitment`` is to this key and value under this blind."""
     if not is_sha256_hex(commitment):
-        raise CommitmentMalformed("a commitment is 64 lowercase hexadecimal digits")
+        raise VerificationError("a commitment is 64 lowercase hexadecimal digits", code="commitment-malformed")
     if len(blind) != DIGEST_BYTES:
         raise InputError(f"a blind has {DIGEST_BYTES} bytes, not {len(blind)}")
     if not hmac.compare_digest(commitment, commit(blind, key, value).hex()):
-        raise CommitmentMismatch(f"this entry does not open commitment {commitment}")
+        raise VerificationError(f"this entry does not open commitment {commitment}", code="commitment-mismatch")
 
 
 def combined(blinds: AnyArray) -> bytes:

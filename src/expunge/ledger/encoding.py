@@ -16,8 +16,7 @@ import math
 import re
 from typing import TypeGuard
 
-from expunge.errors import InputError
-from expunge.ledger.errors import FloatHexInvalid
+from expunge.errors import InputError, VerificationError
 
 __all__ = [
     "decode_base64",
@@ -69,7 +68,7 @@ def encode_float(number: float) -> str:
 
 
 def decode_float(text: str) -> float:
-    """Read what :func:`encode_float` wrote; any other spelling raises :class:`FloatHexInvalid`."""
+    """Read what :func:`encode_float` wrote; any other spelling raises :class:`float-hex-invalid`."""
     # The length guard comes first: fromhex accepts, and would work through, endless digits.
     if len(text) <= _FLOAT_HEX_MAX:
         try:
@@ -78,4 +77,4 @@ def decode_float(text: str) -> float:
             number = math.nan
         if not math.isnan(number) and number.hex() == text:
             return number
-    raise FloatHexInvalid(f"{text[:40]!r} is not the hexadecimal spelling of a float")
+    raise VerificationError(f"{text[:40]!r} is not the hexadecimal spelling of a float", code="float-hex-invalid")

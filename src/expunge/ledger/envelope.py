@@ -14,25 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from expunge.errors import InputError
+from expunge.errors import InputError, VerificationError
 from expunge.ledger.canonical import Json, dump_canonical, parse_canonical
 from expunge.ledger.encoding import decode_base64, encode_base64, is_sha256_hex
-from expunge.ledger.errors import (
-    EnvelopeDuplicateKeyId,
-    EnvelopeFieldMissing,
-    EnvelopeFieldUnknown,
-    EnvelopeKeyIdInvalid,
-    EnvelopeNotObject,
-    EnvelopePayloadInvalid,
-    EnvelopePayloadTypeUnsupported,
-    EnvelopeSignatureEncodingInvalid,
-    EnvelopeSignatureInvalid,
-    EnvelopeSignatureListInvalid,
-    EnvelopeSignerUnknown,
-    EnvelopeThresholdMissed,
-    EnvelopeTooManySignatures,
-    EnvelopeUnsigned,
-)
 from expunge.ledger.signing import SIGNATURE_SIZE, SigningKey, VerifyingKey
 from expunge.ledger.statement import MAX_PAYLOAD_BYTES, Statement, parse_statement
 
@@ -100,14 +84,18 @@ def parse_envelope(data: bytes) -> Envelope:
     """Read an envelope without looking into its payload."""
     document = parse_canonical(data, limit=MAX_ENVELOPE_BYTES, max_values=_MAX_VALUES)
     if not isinstance(document, Mapping):
-        raise EnvelopeNotObject("an envelope is a JSON object")
+        raise VerificationError("an envelope is a JSON object", code="envelope-not-object")
     _check_fields(document, _FIELDS, "envelope")
     if document["payloadType"] != PAYLOAD_TYPE:
-        raise EnvelopePayloadTypeUnsupported(f"{repr(document['payloadType'])[:80]} is not {PAYLOAD_TYPE}")
+        raise VerificationError(
+            f"{repr(document['payloadType'])[:80]} is not {PAYLOAD_TYPE}", code="envelope-payload-type-unsupported"
+        )
     encoded = document["payload"]
     payload = decode_base64(encoded) if isinstance(encoded, str) else None
     if payload is None or len(payload) > MAX_PAYLOAD_BYTES:
-        raise EnvelopePayloadInvalid(f"the payload is not base64 of at most {MAX_PAYLOAD_BYTES} bytes")
+        raise VerificationError(
+            f"the payload is not base64 of at most {MAX_PAYLOAD_BYTES} bytes", code="envelope-payload-invalid"
+        )
     return Envelope(payload, _parse_signatures(document["signatures"]))
 
 
@@ -126,12 +114,16 @@ def verify_envelope(envelope: Envelope, trusted: Iterable[VerifyingKey], thresho
         if key is None:
             continue
         if not key.verifies(entry.signature, message):
-            raise EnvelopeSignatureInvalid(f"the signature by key {entry.key_id} is not over this payload")
+            raise VerificationError(
+                f"the signature by key {entry.key_id} is not over this payload", code="envelope-signature-invalid"
+            )
         signers.add(entry.key_id)
     if not signers:
-        raise EnvelopeSignerUnknown("no signature on the envelope is by a trusted key")
+        raise VerificationError("no signature on the envelope is by a trusted key", code="envelope-signer-unknown")
     if len(signers) < threshold:
-        raise EnvelopeThresholdMissed(f"{len(signers)} trusted keys signed; {threshold} are needed")
+        raise VerificationError(
+            f"{len(signers)} trusted keys signed; {threshold} are needed", code="envelope-threshold-missed"
+        )
 
 
 def open_statement(
@@ -145,31 +137,39 @@ def open_statement(
 
 def _parse_signatures(value: Json) -> tuple[EnvelopeSignature, ...]:
     if not isinstance(value, tuple) or not all(isinstance(item, Mapping) for item in value):
-        raise EnvelopeSignatureListInvalid("the signatures of an envelope are a list of objects")
+        raise VerificationError(
+            "the signatures of an envelope are a list of objects", code="envelope-signature-list-invalid"
+        )
     if not value:
-        raise EnvelopeUnsigned("the envelope has no signature")
+        raise VerificationError("the envelope has no signature", code="envelope-unsigned")
     if len(value) > _MAX_SIGNATURES:
-        raise EnvelopeTooManySignatures(f"{len(value)} signatures exceed the limit of {_MAX_SIGNATURES}")
+        raise VerificationError(
+            f"{len(value)} signatures exceed the limit of {_MAX_SIGNATURES}", code="envelope-too-many-signatures"
+        )
     signatures: dict[str, EnvelopeSignature] = {}
     for item in value:
         _check_fields(item, _SIGNATURE_FIELDS, "signature")
         key_id, encoded = item["keyid"], item["sig"]
         if not is_sha256_hex(key_id):
-            raise EnvelopeKeyIdInvalid(f"{repr(key_id)[:80]} is not the id of a key")
+            raise VerificationError(f"{repr(key_id)[:80]} is not the id of a key", code="envelope-key-id-invalid")
         if key_id in signatures:
-            raise EnvelopeDuplicateKeyId(f"two signatures are by key {key_id}")
+            raise VerificationError(f"two signatures are by key {key_id}", code="envelope-duplicate-key-id")
         signature = decode_base64(encoded) if isinstance(encoded, str) else None
         if signature is None or len(signature) != SIGNATURE_SIZE:
-            raise EnvelopeSignatureEncodingInvalid(f"the signature by {key_id} is not base64 of 64 bytes")
+            raise VerificationError(
+                f"the signature by {key_id} is not base64 of 64 bytes", code="envelope-signature-encoding-invalid"
+            )
         signatures[key_id] = EnvelopeSignature(key_id, signature)
     return tuple(signatures.values())
 
 
 def _check_fields(value: Mapping[str, Json], fields: frozenset[str], what: str) -> None:
     if missing := sorted(fields - value.keys()):
-        raise EnvelopeFieldMissing(f"the {what} has no {missing[0]}")
+        raise VerificationError(f"the {what} has no {missing[0]}", code="envelope-field-missing")
     if unknown := sorted(value.keys() - fields):
-        raise EnvelopeFieldUnknown(f"the {what} has an unknown field {repr(unknown[0])[:80]}")
+        raise VerificationError(
+            f"the {what} has an unknown field {repr(unknown[0])[:80]}", code="envelope-field-unknown"
+        )
 
 
 def _pre_authentication_encoding(payload: bytes) -> bytes:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal, cast
 
-from expunge.errors import InputError
+from expunge.errors import InputError, VerificationError
 from expunge.ledger.canonical import Json
 from expunge.ledger.commitment import SALT_BYTES
-from expunge.ledger.errors import ReceiptTimeInvalid, StatementEventInvalid
 from expunge.ledger.receipt_fields import UUID, as_time
 from expunge.ledger.statement import Statement, Subject
 
@@ -76,7 +75,7 @@ def parse_event(statement: Statement) -> Event:
         or not all(_is_number(facts[name]) for name in _FACTS[word] - {"memories"})
         or not (word != "subject_erased" or _is_summary(facts["memories"]))
     ):
-        raise StatementEventInvalid("the statement is not an event of a store")
+        raise VerificationError("the statement is not an event of a store", code="statement-event-invalid")
     return Event(word, cast("str | None", memory), cast(str, time), statement.subjects[0], facts)
 
 
@@ -87,7 +86,7 @@ def _is_uuid(value: Json) -> bool:
 def _is_time(value: Json) -> bool:
     try:
         as_time(value)
-    except ReceiptTimeInvalid:
+    except VerificationError:
         return False
     return True
 

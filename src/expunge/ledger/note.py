@@ -14,25 +14,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from expunge.errors import InputError
+from expunge.errors import InputError, VerificationError
 from expunge.ledger.encoding import decode_base64, encode_base64
-from expunge.ledger.errors import (
-    NoteControlCharacter,
-    NoteKeyNameInvalid,
-    NoteNotUtf8,
-    NoteSeparatorMissing,
-    NoteSignatureEncodingInvalid,
-    NoteSignatureInvalid,
-    NoteSignatureLineMalformed,
-    NoteSignerUnknown,
-    NoteTooLarge,
-    NoteTooManySignatures,
-    NoteUnsigned,
-    NoteUnterminated,
-    VerifierKeyIdMismatch,
-    VerifierKeyMalformed,
-    VerifierKeyUnsupported,
-)
 from expunge.ledger.signing import PUBLIC_KEY_SIZE, SigningKey, VerifyingKey
 
 __all__ = [
@@ -93,14 +76,18 @@ class NoteKey:
         key_id, _, encoded = rest.partition("+")
         material = decode_base64(encoded)
         if not (_is_key_name(name) and _KEY_ID_HEX.fullmatch(key_id) and material):
-            raise VerifierKeyMalformed(f"{text[:120]!r} is not name+key id+base64")
+            raise InputError(f"{text[:120]!r} is not name+key id+base64", code="verifier-key-malformed")
         if material[0] not in list(NoteAlgorithm):
-            raise VerifierKeyUnsupported(f"the verifier key of {name} has signature type 0x{material[0]:02x}")
+            raise InputError(
+                f"the verifier key of {name} has signature type 0x{material[0]:02x}", code="verifier-key-unsupported"
+            )
         if len(material) != 1 + PUBLIC_KEY_SIZE:
-            raise VerifierKeyMalformed(f"the verifier key of {name} has {len(material) - 1} bytes")
+            raise InputError(f"the verifier key of {name} has {len(material) - 1} bytes", code="verifier-key-malformed")
         key = cls(name, VerifyingKey(material[1:]), NoteAlgorithm(material[0]))
         if key.key_id.hex() != key_id:
-            raise VerifierKeyIdMismatch(f"the verifier key of {name} has id {key.key_id.hex()}, not {key_id}")
+            raise InputError(
+                f"the verifier key of {name} has id {key.key_id.hex()}, not {key_id}", code="verifier-key-id-mismatch"
+            )
         return key
 
 
@@ -137,23 +124,31 @@ class SignedNote:
 def parse_note(data: bytes) -> SignedNote:
     """Read a signed note. Nothing in it is to be trusted before :func:`verify_note`."""
     if len(data) > MAX_NOTE_BYTES:
-        raise NoteTooLarge(f"a note of {len(data)} bytes exceeds the limit of {MAX_NOTE_BYTES}")
+        raise VerificationError(
+            f"a note of {len(data)} bytes exceeds the limit of {MAX_NOTE_BYTES}", code="note-too-large"
+        )
     try:
         content = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise NoteNotUtf8(f"byte {error.start} of the note is not UTF-8") from None
+        raise VerificationError(f"byte {error.start} of the note is not UTF-8", code="note-not-utf8") from None
     if found := _CONTROL.search(content):
-        raise NoteControlCharacter(f"the note has control character U+{ord(found.group()):04X}")
+        raise VerificationError(
+            f"the note has control character U+{ord(found.group()):04X}", code="note-control-character"
+        )
     if not content.endswith("\n"):
-        raise NoteUnterminated("the note does not end in a newline")
+        raise VerificationError("the note does not end in a newline", code="note-unterminated")
     at = content.rfind("\n\n")
     if at < 0:
-        raise NoteSeparatorMissing("no empty line separates the note's text from its signatures")
+        raise VerificationError(
+            "no empty line separates the note's text from its signatures", code="note-separator-missing"
+        )
     lines = content[at + 2 :].split("\n")[:-1]
     if not lines:
-        raise NoteUnsigned("the note has no signature line")
+        raise VerificationError("the note has no signature line", code="note-unsigned")
     if len(lines) > MAX_SIGNATURES:
-        raise NoteTooManySignatures(f"{len(lines)} signature lines exceed the limit of {MAX_SIGNATURES}")
+        raise VerificationError(
+            f"{len(lines)} signature lines exceed the limit of {MAX_SIGNATURES}", code="note-too-many-signatures"
+        )
     return SignedNote(content[: at + 1].encode("utf-8"), tuple(_parse_line(line) for line in lines))
 
 
@@ -180,21 +175,26 @@ def verify_note(note: SignedNote, keys: Iterable[NoteKey]) -> None:
         if key is None:
             continue
         if not key.public.verifies(line.signature, note.text):
-            raise NoteSignatureInvalid(f"the signature by {line.name} is not over this text")
+            raise VerificationError(
+                f"the signature by {line.name} is not over this text", code="note-signature-invalid"
+            )
         found = True
     if not found:
-        raise NoteSignerUnknown("no signature on the note is by a trusted key")
+        raise VerificationError("no signature on the note is by a trusted key", code="note-signer-unknown")
 
 
 def _parse_line(line: str) -> NoteSignature:
     name, space, encoded = line.removeprefix(_SIGNATURE_MARK).partition(" ")
     if not line.startswith(_SIGNATURE_MARK) or not space:
-        raise NoteSignatureLineMalformed(f"{line[:80]!r} is not a signature line")
+        raise VerificationError(f"{line[:80]!r} is not a signature line", code="note-signature-line-malformed")
     if not _is_key_name(name):
-        raise NoteKeyNameInvalid(f"{name[:80]!r} is not a key name")
+        raise VerificationError(f"{name[:80]!r} is not a key name", code="note-key-name-invalid")
     blob = decode_base64(encoded)
     if blob is None or len(blob) <= _KEY_ID_SIZE:
-        raise NoteSignatureEncodingInvalid(f"the signature by {name[:80]} is not base64 of key id and signature")
+        raise VerificationError(
+            f"the signature by {name[:80]} is not base64 of key id and signature",
+            code="note-signature-encoding-invalid",
+        )
     return NoteSignature(name, blob[:_KEY_ID_SIZE], blob[_KEY_ID_SIZE:])
 
 

@@ -18,41 +18,11 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Final, Literal, cast, get_args
 
-from expunge.errors import InputError
+from expunge.errors import InputError, VerificationError
 from expunge.ledger.canonical import Json
 from expunge.ledger.encoding import encode_float, is_sha256_hex
-from expunge.ledger.errors import (
-    ReceiptActionInvalid,
-    ReceiptActionMismatch,
-    ReceiptAttemptsInvalid,
-    ReceiptAttemptsMismatch,
-    ReceiptCheckFailed,
-    ReceiptCheckInvalid,
-    ReceiptCommitmentsInvalid,
-    ReceiptCoverageInvalid,
-    ReceiptEditInvalid,
-    ReceiptEntriesInvalid,
-    ReceiptEntriesMismatch,
-    ReceiptError,
-    ReceiptMemoryInvalid,
-    ReceiptOutcomeInvalid,
-    ReceiptProblemInvalid,
-    ReceiptPruningInvalid,
-    ReceiptPruningMismatch,
-    ReceiptReferenceInvalid,
-    ReceiptRefusalInvalid,
-    ReceiptRefusalMismatch,
-    ReceiptSecondsInvalid,
-    ReceiptSolverInvalid,
-    ReceiptStateInvalid,
-    ReceiptStateMismatch,
-    ReceiptSubjectMismatch,
-    ReceiptTolerancesInvalid,
-    StatementPredicateTypeMismatch,
-)
 from expunge.ledger.receipt_fields import (
     UUID,
-    Error,
     as_digest,
     as_integer,
     as_number,
@@ -330,8 +300,8 @@ class Predicate:
         statement = Statement(self.subjects, PREDICATE_TYPE, self.to_json())
         try:
             parse_predicate(statement)
-        except ReceiptError as error:
-            raise InputError(f"this receipt would not verify: {type(error).__name__}: {error}") from None
+        except VerificationError as error:
+            raise InputError(f"this receipt would not verify: {error.code}: {error}") from None
         return statement
 
 
@@ -356,16 +326,18 @@ def _json(value: object) -> Json:
 def parse_predicate(statement: Statement) -> Predicate:
     """Read the receipt in a statement, strictly, and check that it does not contradict itself."""
     if statement.predicate_type != PREDICATE_TYPE:
-        raise StatementPredicateTypeMismatch(f"{statement.predicate_type[:80]!r} is not {PREDICATE_TYPE}")
-    document = as_object(statement.predicate, "the receipt", _fields(statement.predicate), ReceiptError)
-    outcome = cast(Outcome, as_one_of(document["outcome"], "outcome", _RULES, ReceiptOutcomeInvalid))
-    state = as_object(document["state"], "state", {"before", "after"}, ReceiptStateInvalid)
-    entries = as_object(document["entries"], "entries", {"before", "after"}, ReceiptEntriesInvalid)
-    warranties = as_object(document["warranties"], "warranties", _WARRANTIES, ReceiptCommitmentsInvalid)
+        raise VerificationError(
+            f"{statement.predicate_type[:80]!r} is not {PREDICATE_TYPE}", code="statement-predicate-type-mismatch"
+        )
+    document = as_object(statement.predicate, "the receipt", _fields(statement.predicate), "receipt-error")
+    outcome = cast(Outcome, as_one_of(document["outcome"], "outcome", _RULES, "receipt-outcome-invalid"))
+    state = as_object(document["state"], "state", {"before", "after"}, "receipt-state-invalid")
+    entries = as_object(document["entries"], "entries", {"before", "after"}, "receipt-entries-invalid")
+    warranties = as_object(document["warranties"], "warranties", _WARRANTIES, "receipt-commitments-invalid")
     predicate = Predicate(
-        memory=as_text(document["memory"], "memory", UUID, ReceiptMemoryInvalid),
-        edit=as_integer(document["edit"], "edit", ReceiptEditInvalid),
-        action=cast(Action, as_one_of(document["action"], "action", get_args(Action), ReceiptActionInvalid)),
+        memory=as_text(document["memory"], "memory", UUID, "receipt-memory-invalid"),
+        edit=as_integer(document["edit"], "edit", "receipt-edit-invalid"),
+        action=cast(Action, as_one_of(document["action"], "action", get_args(Action), "receipt-action-invalid")),
         outcome=outcome,
         time=as_time(document["time"]),
         state_before=None if state["before"] is None else as_digest(state["before"], "state before"),
@@ -374,10 +346,10 @@ def parse_predicate(statement: Statement) -> Predicate:
         after=_sizes(entries["after"], "entries after"),
         applied=_listed(document["applied"], "applied"),
         problem=_problem(document["problem"]),
-        check=_residuals(document["check"], "check", ReceiptCheckInvalid),
+        check=_residuals(document["check"], "check", "receipt-check-invalid"),
         attempts=_attempts(document["attempts"]),
         solver=_solver(document["solver"]),
-        seconds=as_number(document["seconds"], "seconds", ReceiptSecondsInvalid),
+        seconds=as_number(document["seconds"], "seconds", "receipt-seconds-invalid"),
         expired=_listed(warranties["expired"], "expired"),
         renewed=_listed(warranties["renewed"], "renewed"),
         reactivated=_listed(warranties["reactivated"], "reactivated"),
@@ -386,31 +358,37 @@ def parse_predicate(statement: Statement) -> Predicate:
         reference=None if document["reference"] is None else _reference(document["reference"]),
         restored_edit=_restored_edit(document),
     )
-    tolerances = as_object(document["tolerances"], "tolerances", _TOLERANCES.keys(), ReceiptTolerancesInvalid)
+    tolerances = as_object(document["tolerances"], "tolerances", _TOLERANCES.keys(), "receipt-tolerances-invalid")
     if tolerances != _TOLERANCES:
-        raise ReceiptTolerancesInvalid(f"tolerances other than those of {PREDICATE_TYPE}")
+        raise VerificationError(f"tolerances other than those of {PREDICATE_TYPE}", code="receipt-tolerances-invalid")
     if document["covers"] != predicate.covers or document["does_not_cover"] != DOES_NOT_COVER:
-        raise ReceiptCoverageInvalid(f"the outcome {outcome} covers something else")
+        raise VerificationError(f"the outcome {outcome} covers something else", code="receipt-coverage-invalid")
     _check_states(predicate)
     _check_entries(predicate)
     _check_attempts(predicate)
     if statement.subjects != predicate.subjects:
-        raise ReceiptSubjectMismatch("the statement is not about the states that its receipt names")
+        raise VerificationError(
+            "the statement is not about the states that its receipt names", code="receipt-subject-mismatch"
+        )
     return predicate
 
 
 def _check_states(receipt: Predicate) -> None:
     rule = _RULES[receipt.outcome]
     if receipt.action not in rule.actions:
-        raise ReceiptActionMismatch(f"the outcome of a {receipt.action} cannot be {receipt.outcome}")
+        raise VerificationError(
+            f"the outcome of a {receipt.action} cannot be {receipt.outcome}", code="receipt-action-mismatch"
+        )
     if (receipt.state_before is None) != (receipt.action == "creation"):
-        raise ReceiptStateMismatch("a creation, and nothing else, has no state before it")
+        raise VerificationError("a creation, and nothing else, has no state before it", code="receipt-state-mismatch")
     if rule.changes is not None and rule.changes == (receipt.state_before == receipt.state_after):
-        raise ReceiptStateMismatch(f"{receipt.outcome}, yet the state {'stayed' if rule.changes else 'changed'}")
+        raise VerificationError(
+            f"{receipt.outcome}, yet the state {'stayed' if rule.changes else 'changed'}", code="receipt-state-mismatch"
+        )
     if (receipt.refusal is not None) != (receipt.outcome == "refused"):
-        raise ReceiptRefusalMismatch("a refusal, and nothing else, has a reason")
+        raise VerificationError("a refusal, and nothing else, has a reason", code="receipt-refusal-mismatch")
     if (receipt.pruning is not None) != (receipt.action == "pruning" and receipt.outcome != "refused"):
-        raise ReceiptPruningMismatch("a pruning, and nothing else, has a mode")
+        raise VerificationError("a pruning, and nothing else, has a mode", code="receipt-pruning-mismatch")
 
 
 def _check_entries(receipt: Predicate) -> None:
@@ -436,12 +414,17 @@ def _check_entries(receipt: Predicate) -> None:
         case _:
             adds_up = applied == 0 and before.total == after.total and after.live == before.live + back
     if not adds_up or after.live == 0:
-        raise ReceiptEntriesMismatch(f"{receipt.outcome}: {before} and {after} do not follow from what was applied")
+        raise VerificationError(
+            f"{receipt.outcome}: {before} and {after} do not follow from what was applied",
+            code="receipt-entries-mismatch",
+        )
 
 
 def _check_attempts(receipt: Predicate) -> None:
     if receipt.check.worst > PUBLISHED:
-        raise ReceiptCheckFailed(f"residual {receipt.check.worst:.3g} exceeds {PUBLISHED:g}")
+        raise VerificationError(
+            f"residual {receipt.check.worst:.3g} exceeds {PUBLISHED:g}", code="receipt-check-failed"
+        )
     attempts, outcome = receipt.attempts, receipt.outcome
     passed = [attempt.passed for attempt in attempts]
     ends_well = bool(attempts) and passed[-1] and attempts[-1].check == receipt.check
@@ -461,7 +444,9 @@ def _check_attempts(receipt: Predicate) -> None:
         case _:
             agree = not attempts
     if not agree:
-        raise ReceiptAttemptsMismatch(f"the outcome {outcome} does not follow from {len(attempts)} attempts")
+        raise VerificationError(
+            f"the outcome {outcome} does not follow from {len(attempts)} attempts", code="receipt-attempts-mismatch"
+        )
 
 
 def _fields(predicate: Mapping[str, Json]) -> frozenset[str]:
@@ -473,101 +458,107 @@ def _fields(predicate: Mapping[str, Json]) -> frozenset[str]:
 def _restored_edit(document: Mapping[str, Json]) -> int | None:
     if "restored_edit" not in document:
         return None
-    edit = as_integer(document["restored_edit"], "restored edit", ReceiptEditInvalid)
+    edit = as_integer(document["restored_edit"], "restored edit", "receipt-edit-invalid")
     if edit >= cast(int, document["edit"]):
-        raise ReceiptEditInvalid(f"restored to edit {edit}, which is not before edit {document['edit']}")
+        raise VerificationError(
+            f"restored to edit {edit}, which is not before edit {document['edit']}", code="receipt-edit-invalid"
+        )
     return edit
 
 
 def _sizes(value: Json, what: str) -> Sizes:
-    item = as_object(value, what, _names(Sizes), ReceiptEntriesInvalid)
-    return Sizes(*(as_integer(item[name], name, ReceiptEntriesInvalid) for name in ("live", "pruned")))
+    item = as_object(value, what, _names(Sizes), "receipt-entries-invalid")
+    return Sizes(*(as_integer(item[name], name, "receipt-entries-invalid") for name in ("live", "pruned")))
 
 
 def _listed(value: Json, what: str) -> Listed:
-    item = as_object(value, what, _names(Listed), ReceiptCommitmentsInvalid)
-    found, count = item["commitments"], as_integer(item["count"], f"{what}: count", ReceiptCommitmentsInvalid)
+    item = as_object(value, what, _names(Listed), "receipt-commitments-invalid")
+    found, count = item["commitments"], as_integer(item["count"], f"{what}: count", "receipt-commitments-invalid")
     if not isinstance(found, tuple) or not all(is_sha256_hex(digest) for digest in found):
-        raise ReceiptCommitmentsInvalid(f"{what} is not a list of commitments")
+        raise VerificationError(f"{what} is not a list of commitments", code="receipt-commitments-invalid")
     digests = cast(tuple[str, ...], found)
     if any(one >= other for one, other in pairwise(digests)):
-        raise ReceiptCommitmentsInvalid(f"{what}: the commitments do not ascend")
+        raise VerificationError(f"{what}: the commitments do not ascend", code="receipt-commitments-invalid")
     if count < len(digests):
-        raise ReceiptCommitmentsInvalid(f"{what}: {len(digests)} commitments, and a count of {count}")
+        raise VerificationError(
+            f"{what}: {len(digests)} commitments, and a count of {count}", code="receipt-commitments-invalid"
+        )
     return Listed(digests, count)
 
 
 def _problem(value: Json) -> ProblemStated:
-    item = as_object(value, "problem", _names(ProblemStated), ReceiptProblemInvalid)
-    cap, sigma = (as_number(item[name], name, ReceiptProblemInvalid) for name in ("cap", "sigma"))
+    item = as_object(value, "problem", _names(ProblemStated), "receipt-problem-invalid")
+    cap, sigma = (as_number(item[name], name, "receipt-problem-invalid") for name in ("cap", "sigma"))
     if not (0.0 < cap <= 1.0 and 1e-150 <= sigma <= 1e150):
-        raise ReceiptProblemInvalid(f"cap {cap!r} or width {sigma!r} is out of range")
+        raise VerificationError(f"cap {cap!r} or width {sigma!r} is out of range", code="receipt-problem-invalid")
     size = item["initial_entries"]
     return ProblemStated(
         cap,
         sigma,
-        as_integer(item["dimension"], "dimension", ReceiptProblemInvalid, least=1),
-        None if size is None else as_integer(size, "initial_entries", ReceiptProblemInvalid, least=1),
+        as_integer(item["dimension"], "dimension", "receipt-problem-invalid", least=1),
+        None if size is None else as_integer(size, "initial_entries", "receipt-problem-invalid", least=1),
     )
 
 
-def _residuals(value: Json, what: str, error: Error) -> Residuals:
-    item = as_object(value, what, _names(Residuals), error)
-    return Residuals(*(_bound(item[name], f"{what}: {name}", error) for name in ("mass", "box", "stationarity")))
+def _residuals(value: Json, what: str, code: str) -> Residuals:
+    item = as_object(value, what, _names(Residuals), code)
+    return Residuals(*(_bound(item[name], f"{what}: {name}", code) for name in ("mass", "box", "stationarity")))
 
 
 def _attempts(value: Json) -> tuple[AttemptStated, ...]:
     if not isinstance(value, tuple):
-        raise ReceiptAttemptsInvalid("attempts is not a list")
+        raise VerificationError("attempts is not a list", code="receipt-attempts-invalid")
     attempts = []
     for entry in value:
-        item = as_object(entry, "an attempt", _names(AttemptStated), ReceiptAttemptsInvalid)
+        item = as_object(entry, "an attempt", _names(AttemptStated), "receipt-attempts-invalid")
         check, error = item["check"], item["error"]
         if (check is None) == (error is None):
-            raise ReceiptAttemptsInvalid("an attempt has either residuals or the class of an error")
+            raise VerificationError(
+                "an attempt has either residuals or the class of an error", code="receipt-attempts-invalid"
+            )
         attempts.append(
             AttemptStated(
-                as_text(item["path"], "path", _WORD, ReceiptAttemptsInvalid),
-                None if check is None else _residuals(check, "an attempt", ReceiptAttemptsInvalid),
-                as_number(item["seconds"], "seconds of an attempt", ReceiptAttemptsInvalid),
-                None if error is None else as_text(error, "error", _CLASS, ReceiptAttemptsInvalid),
+                as_text(item["path"], "path", _WORD, "receipt-attempts-invalid"),
+                None if check is None else _residuals(check, "an attempt", "receipt-attempts-invalid"),
+                as_number(item["seconds"], "seconds of an attempt", "receipt-attempts-invalid"),
+                None if error is None else as_text(error, "error", _CLASS, "receipt-attempts-invalid"),
             )
         )
     return tuple(attempts)
 
 
 def _reference(value: Json) -> ReferenceStated:
-    item = as_object(value, "reference", _names(ReferenceStated), ReceiptReferenceInvalid)
-    kind = as_one_of(item["denominator"], "denominator", get_args(Denominator), ReceiptReferenceInvalid)
+    item = as_object(value, "reference", _names(ReferenceStated), "receipt-reference-invalid")
+    kind = as_one_of(item["denominator"], "denominator", get_args(Denominator), "receipt-reference-invalid")
     return ReferenceStated(
-        as_text(item["backend"], "backend", _WORD, ReceiptReferenceInvalid),
-        _bound(item["residual"], "residual of the reference", ReceiptReferenceInvalid),
-        _bound(item["readout_difference"], "readout difference", ReceiptReferenceInvalid),
+        as_text(item["backend"], "backend", _WORD, "receipt-reference-invalid"),
+        _bound(item["residual"], "residual of the reference", "receipt-reference-invalid"),
+        _bound(item["readout_difference"], "readout difference", "receipt-reference-invalid"),
         cast(Denominator, kind),
-        as_integer(item["probes"], "probes", ReceiptReferenceInvalid, least=1),
+        as_integer(item["probes"], "probes", "receipt-reference-invalid", least=1),
     )
 
 
 def _refusal(value: Json) -> Refusal:
-    item = as_object(value, "refusal", _names(Refusal), ReceiptRefusalInvalid)
-    reason = cast(Reason, as_one_of(item["reason"], "reason", get_args(Reason), ReceiptRefusalInvalid))
+    item = as_object(value, "refusal", _names(Refusal), "receipt-refusal-invalid")
+    reason = cast(Reason, as_one_of(item["reason"], "reason", get_args(Reason), "receipt-refusal-invalid"))
     measured, allowed = (
-        None if item[name] is None else as_number(item[name], name, ReceiptRefusalInvalid, most=math.inf)
+        None if item[name] is None else as_number(item[name], name, "receipt-refusal-invalid", most=math.inf)
         for name in ("measured", "allowed")
     )
     return Refusal(reason, measured, allowed)
 
 
 def _pruning(value: Json) -> Pruning:
-    item = as_object(value, "pruning", _names(Pruning), ReceiptPruningInvalid)
-    mode = cast(Mode, as_one_of(item["mode"], "mode", get_args(Mode), ReceiptPruningInvalid))
-    return Pruning(mode, as_integer(item["unproved"], "unproved", ReceiptPruningInvalid))
+    item = as_object(value, "pruning", _names(Pruning), "receipt-pruning-invalid")
+    mode = cast(Mode, as_one_of(item["mode"], "mode", get_args(Mode), "receipt-pruning-invalid"))
+    return Pruning(mode, as_integer(item["unproved"], "unproved", "receipt-pruning-invalid"))
 
 
 def _solver(value: Json) -> Solver:
-    item = as_object(value, "solver", _names(Solver), ReceiptSolverInvalid)
-    name = as_text(item["name"], "name of the solver", _WORD, ReceiptSolverInvalid)
-    return Solver(name, as_text(item["version"], "version of the solver", _VERSION, ReceiptSolverInvalid))
+    item = as_object(value, "solver", _names(Solver), "receipt-solver-invalid")
+    name = as_text(item["name"], "name of the solver", _WORD, "receipt-solver-invalid")
+    return Solver(name, as_text(item["version"], "version of the solver", _VERSION, "receipt-solver-invalid"))
 
 
 _STATED: Final = (Listed, Sizes, ProblemStated, Residuals, AttemptStated, ReferenceStated, Refusal, Pruning, Solver)
@@ -580,8 +571,8 @@ def _names(stated: type) -> frozenset[str]:
     return _NAMES[stated]
 
 
-def _bound(value: Json, what: str, error: Error) -> float:
-    number = as_number(value, what, error, most=math.inf)
+def _bound(value: Json, what: str, code: str) -> float:
+    number = as_number(value, what, code, most=math.inf)
     if number != at_most(number):
-        raise error(f"{what} is not a residual rounded up")
+        raise VerificationError(f"{what} is not a residual rounded up", code=code)
     return number

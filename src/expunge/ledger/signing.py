@@ -28,18 +28,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from expunge.errors import InputError
-from expunge.ledger.errors import (
-    SigningKeyExists,
-    SigningKeyExposed,
-    SigningKeyLocked,
-    SigningKeyMalformed,
-    SigningKeyMissing,
-    SigningKeyPassphraseWrong,
-    SigningKeyUnreadable,
-    SigningKeyUnwritable,
-    SigningKeyWrongType,
-)
+from expunge.errors import InputError, StoreError
 
 __all__ = [
     "PUBLIC_KEY_SIZE",
@@ -94,9 +83,9 @@ class VerifyingKey:
         try:
             loaded = load_pem_public_key(pem)
         except (ValueError, UnsupportedAlgorithm):
-            raise SigningKeyMalformed("not a PEM public key") from None
+            raise InputError("not a PEM public key", code="signing-key-malformed") from None
         if not isinstance(loaded, Ed25519PublicKey):
-            raise SigningKeyWrongType("the public key is not an Ed25519 key")
+            raise InputError("the public key is not an Ed25519 key", code="signing-key-wrong-type")
         return cls(loaded.public_bytes_raw())
 
     def _loaded(self) -> Ed25519PublicKey:
@@ -112,7 +101,10 @@ class SigningKey:
 
     def __post_init__(self) -> None:
         if not isinstance(self.private, Ed25519PrivateKey):
-            raise SigningKeyWrongType(f"a signing key is an Ed25519 private key, not a {type(self.private).__name__}")
+            raise InputError(
+                f"a signing key is an Ed25519 private key, not a {type(self.private).__name__}",
+                code="signing-key-wrong-type",
+            )
         object.__setattr__(self, "public", VerifyingKey(self.private.public_key().public_bytes_raw()))
 
     @classmethod
@@ -153,18 +145,22 @@ class SigningKey:
         """Read PEM PKCS #8."""
         encrypted = pem.lstrip().startswith(_ENCRYPTED_HEADER)
         if encrypted and passphrase is None:
-            raise SigningKeyLocked("the signing key is encrypted; a passphrase is needed")
+            raise InputError("the signing key is encrypted; a passphrase is needed", code="signing-key-locked")
         if passphrase is not None and not encrypted:
-            raise SigningKeyPassphraseWrong("a passphrase was given, but the signing key is not encrypted")
+            raise InputError(
+                "a passphrase was given, but the signing key is not encrypted", code="signing-key-passphrase-wrong"
+            )
         secret = None if passphrase is None else passphrase.encode("utf-8", "surrogatepass")
         try:
             loaded = load_pem_private_key(pem, secret)
         except (ValueError, TypeError, UnsupportedAlgorithm):
             if encrypted:
-                raise SigningKeyPassphraseWrong("the passphrase does not open the signing key") from None
-            raise SigningKeyMalformed("not a PEM PKCS #8 private key") from None
+                raise InputError(
+                    "the passphrase does not open the signing key", code="signing-key-passphrase-wrong"
+                ) from None
+            raise InputError("not a PEM PKCS #8 private key", code="signing-key-malformed") from None
         if not isinstance(loaded, Ed25519PrivateKey):
-            raise SigningKeyWrongType("the private key is not an Ed25519 key")
+            raise InputError("the private key is not an Ed25519 key", code="signing-key-wrong-type")
         return cls(loaded)
 
 
@@ -193,25 +189,26 @@ def _read(path: Path, *, private: bool) -> bytes:
         # Non-blocking, so that a named pipe at this path is refused below instead of being waited for.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except FileNotFoundError:
-        raise SigningKeyMissing(
-            f"there is no key file at {path}; a store opens with its signing key (--key, $EXPUNGE_KEY, signing_key=)"
+        raise StoreError(
+            f"there is no key file at {path}; a store opens with its signing key (--key, $EXPUNGE_KEY, signing_key=)",
+            code="signing-key-missing",
         ) from None
     except (OSError, ValueError) as error:
-        raise SigningKeyUnreadable(f"cannot read {path}: {_reason(error)}") from None
+        raise StoreError(f"cannot read {path}: {_reason(error)}", code="signing-key-unreadable") from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise SigningKeyUnreadable(f"{path} is not an ordinary file")
+            raise StoreError(f"{path} is not an ordinary file", code="signing-key-unreadable")
         if private:
             _check_private(path, status)
         with open(descriptor, "rb", closefd=False) as file:
             data = file.read(_MAX_KEY_FILE + 1)
     except OSError as error:
-        raise SigningKeyUnreadable(f"cannot read {path}: {_reason(error)}") from None
+        raise StoreError(f"cannot read {path}: {_reason(error)}", code="signing-key-unreadable") from None
     finally:
         os.close(descriptor)
     if len(data) > _MAX_KEY_FILE:
-        raise SigningKeyMalformed(f"{path} is too large to be a key")
+        raise InputError(f"{path} is too large to be a key", code="signing-key-malformed")
     return data
 
 
@@ -221,9 +218,11 @@ def _check_private(path: Path, status: os.stat_result) -> None:
         return
     mode = stat.S_IMODE(status.st_mode)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise SigningKeyExposed(f"{path} has mode {mode:04o}; a signing key needs 0600 (chmod 600 {path})")
+        raise StoreError(
+            f"{path} has mode {mode:04o}; a signing key needs 0600 (chmod 600 {path})", code="signing-key-exposed"
+        )
     if status.st_uid not in (0, os.geteuid()):
-        raise SigningKeyExposed(f"{path} belongs to another user")
+        raise StoreError(f"{path} belongs to another user", code="signing-key-exposed")
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
@@ -231,9 +230,9 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
         # O_EXCL refuses an existing file and does not follow a link, whatever happens in between.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), mode)
     except FileExistsError:
-        raise SigningKeyExists(f"{path} exists; a key is never overwritten") from None
+        raise StoreError(f"{path} exists; a key is never overwritten", code="signing-key-exists") from None
     except (OSError, ValueError) as error:
-        raise SigningKeyUnwritable(f"cannot write {path}: {_reason(error)}") from None
+        raise StoreError(f"cannot write {path}: {_reason(error)}", code="signing-key-unwritable") from None
     try:
         with open(descriptor, "wb") as file:
             file.write(data)
@@ -241,7 +240,7 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
             os.fsync(descriptor)
     except OSError as error:
         path.unlink(missing_ok=True)
-        raise SigningKeyUnwritable(f"cannot write {path}: {_reason(error)}") from None
+        raise StoreError(f"cannot write {path}: {_reason(error)}", code="signing-key-unwritable") from None
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -12,21 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from expunge.errors import InputError
+from expunge.errors import InputError, VerificationError
 from expunge.ledger.canonical import Json, dump_canonical, freeze, parse_canonical
 from expunge.ledger.encoding import is_sha256_hex
-from expunge.ledger.errors import (
-    StatementDigestInvalid,
-    StatementFieldMissing,
-    StatementFieldUnknown,
-    StatementNotObject,
-    StatementPredicateInvalid,
-    StatementPredicateTypeInvalid,
-    StatementPredicateTypeMismatch,
-    StatementSubjectDuplicate,
-    StatementSubjectInvalid,
-    StatementTypeUnsupported,
-)
 
 __all__ = ["MAX_PAYLOAD_BYTES", "STATEMENT_TYPE", "Statement", "Subject", "parse_statement"]
 
@@ -90,47 +78,51 @@ def parse_statement(payload: bytes, predicate_type: str | None = None) -> Statem
     """Read a payload, which must hold a predicate of ``predicate_type`` where one is given."""
     document = parse_canonical(payload, limit=MAX_PAYLOAD_BYTES)
     if not isinstance(document, Mapping):
-        raise StatementNotObject("a statement is a JSON object")
+        raise VerificationError("a statement is a JSON object", code="statement-not-object")
     _check_fields(document, _FIELDS, "statement")
     if document["_type"] != STATEMENT_TYPE:
-        raise StatementTypeUnsupported(f"{_show(document['_type'])} is not {STATEMENT_TYPE}")
+        raise VerificationError(
+            f"{_show(document['_type'])} is not {STATEMENT_TYPE}", code="statement-type-unsupported"
+        )
     subjects = _parse_subjects(document["subject"])
     found = document["predicateType"]
     if not isinstance(found, str) or not _URI.fullmatch(found):
-        raise StatementPredicateTypeInvalid(f"predicate type {_show(found)} is not a URI")
+        raise VerificationError(f"predicate type {_show(found)} is not a URI", code="statement-predicate-type-invalid")
     if predicate_type is not None and found != predicate_type:
-        raise StatementPredicateTypeMismatch(f"the predicate is of type {_show(found)}, not {predicate_type}")
+        raise VerificationError(
+            f"the predicate is of type {_show(found)}, not {predicate_type}", code="statement-predicate-type-mismatch"
+        )
     predicate = document["predicate"]
     if not isinstance(predicate, Mapping):
-        raise StatementPredicateInvalid("a predicate is a JSON object")
+        raise VerificationError("a predicate is a JSON object", code="statement-predicate-invalid")
     return Statement(subjects, found, predicate)
 
 
 def _parse_subjects(value: Json) -> tuple[Subject, ...]:
     if not isinstance(value, tuple) or not value:
-        raise StatementSubjectInvalid("the subjects of a statement are a non-empty list")
+        raise VerificationError("the subjects of a statement are a non-empty list", code="statement-subject-invalid")
     subjects: dict[str, Subject] = {}
     for item in value:
         if not isinstance(item, Mapping):
-            raise StatementSubjectInvalid("a subject is a JSON object")
+            raise VerificationError("a subject is a JSON object", code="statement-subject-invalid")
         _check_fields(item, _SUBJECT_FIELDS, "subject")
         name, digest = item["name"], item["digest"]
         if not isinstance(name, str) or not name:
-            raise StatementSubjectInvalid(f"{_show(name)} is not the name of a subject")
+            raise VerificationError(f"{_show(name)} is not the name of a subject", code="statement-subject-invalid")
         if name in subjects:
-            raise StatementSubjectDuplicate(f"two subjects are named {_show(name)}")
+            raise VerificationError(f"two subjects are named {_show(name)}", code="statement-subject-duplicate")
         sha256 = digest.get("sha256") if isinstance(digest, Mapping) and len(digest) == 1 else None
         if not is_sha256_hex(sha256):
-            raise StatementDigestInvalid(f"the digest of {_show(name)} is not one SHA-256")
+            raise VerificationError(f"the digest of {_show(name)} is not one SHA-256", code="statement-digest-invalid")
         subjects[name] = Subject(name, sha256)
     return tuple(subjects.values())
 
 
 def _check_fields(value: _Object, fields: frozenset[str], what: str) -> None:
     if missing := sorted(fields - value.keys()):
-        raise StatementFieldMissing(f"the {what} has no {missing[0]}")
+        raise VerificationError(f"the {what} has no {missing[0]}", code="statement-field-missing")
     if unknown := sorted(value.keys() - fields):
-        raise StatementFieldUnknown(f"the {what} has an unknown field {_show(unknown[0])}")
+        raise VerificationError(f"the {what} has an unknown field {_show(unknown[0])}", code="statement-field-unknown")
 
 
 def _show(value: Json) -> str:

@@ -17,7 +17,6 @@ from starlette.responses import Response
 
 from expunge.errors import InputError
 from expunge.service.context import House, house_of
-from expunge.service.request_errors import Forbidden, NotFound, TooLarge, Unauthenticated, UnsupportedMediaType
 from expunge.service.tokens import SCOPES, Scope, Token
 from expunge.store import StoredMemory
 from expunge.store.backends.tables import memories
@@ -48,16 +47,16 @@ class Guarded(APIRoute):
             token = await house.desk.read(_token, house, request.headers.get("authorization"))
             request.state.token = token.name
             if not token.scopes & set(said["x-scopes"]):
-                raise Forbidden(f"this needs one of the scopes {', '.join(said['x-scopes'])}")
+                raise InputError(f"this needs one of the scopes {', '.join(said['x-scopes'])}", code="forbidden")
             if said["x-store-wide"] and token.memory is not None:
-                raise Forbidden("this needs a token for the whole store; this one is for one memory")
+                raise InputError("this needs a token for the whole store; this one is for one memory", code="forbidden")
             if "name" in request.path_params:
                 name, request.state.asked = request.path_params["name"], None
                 if name.startswith(_BY_UUID):
                     request.state.asked = name.removeprefix(_BY_UUID)
                     name = await house.desk.read(_named, house, request.state.asked)
                 if not token.covers(name):
-                    raise Forbidden("this token is for another memory")
+                    raise InputError("this token is for another memory", code="forbidden")
                 request.state.memory = name
             request.state.caller = token
             if strange := set(request.query_params) - known:
@@ -86,10 +85,10 @@ def memory_of(request: Request) -> StoredMemory:
     try:
         memory = house_of(request).store[request.state.memory]
     except InputError:
-        raise NotFound("there is no such memory in this store") from None
+        raise InputError("there is no such memory in this store", code="not-found") from None
     if request.state.asked not in (None, memory.uuid):
         # Another memory was put under the name while the body came in, or in the middle of a batch.
-        raise NotFound("the memory was dropped in the meantime")
+        raise InputError("the memory was dropped in the meantime", code="not-found")
     request.state.uuid = request.state.asked = memory.uuid
     return memory
 
@@ -97,10 +96,10 @@ def memory_of(request: Request) -> StoredMemory:
 def _token(house: House, header: str | None) -> Token:
     scheme, _, text = (header or "").partition(" ")
     if scheme.lower() != "bearer":
-        raise Unauthenticated("send a token: Authorization: Bearer …")
+        raise InputError("send a token: Authorization: Bearer …", code="unauthenticated")
     token = house.tokens.find(text.strip())
     if token is None:
-        raise Unauthenticated("the token is unknown, expired or revoked")
+        raise InputError("the token is unknown, expired or revoked", code="unauthenticated")
     return token
 
 
@@ -115,7 +114,7 @@ def _named(house: House, uuid: str) -> str | None:
 def _check_body(request: Request, house: House) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
-        raise UnsupportedMediaType("send JSON, as Content-Type: application/json")
+        raise InputError("send JSON, as Content-Type: application/json", code="unsupported-media-type")
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > house.settings.limits.body_bytes:
-        raise TooLarge(f"a body has at most {house.settings.limits.body_bytes} bytes")
+        raise InputError(f"a body has at most {house.settings.limits.body_bytes} bytes", code="too-large")

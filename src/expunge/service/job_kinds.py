@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from expunge.errors import StoreError
-from expunge.service.request_errors import NotFound
+from expunge.errors import InputError, StoreError
 from expunge.service.tokens import Scope
 from expunge.store import Store
 
@@ -34,7 +33,7 @@ class Kind:
 def _prove(store: Store, spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
     name = spec["memory"]
     if name not in store:
-        raise NotFound("the memory was dropped in the meantime")
+        raise InputError("the memory was dropped in the meantime", code="not-found")
     from expunge.certificates.proof import prove_partition
 
     digest, found = store[name].look(lambda view: (view.digest, view.solution))

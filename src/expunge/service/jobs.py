@@ -160,7 +160,7 @@ class Jobs:
             log.info("job", extra={"about": {"kind": job.kind.name, "state": state}})
         except ExpungeError as found:
             # It goes silent, and whoever asks for it next makes it run again.
-            log.warning("job", extra={"about": {"kind": job.kind.name, "error": type(found).__name__}})
+            log.warning("job", extra={"about": {"kind": job.kind.name, "error": found.code}})
 
     def _progress(self, name: str) -> Callable[[int, int], None]:
         def told(done: int, total: int) -> None:

@@ -21,10 +21,6 @@ __all__ = ["admit", "drive", "remove"]
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 
 
-class TiesUnresolvedError(SolveError):
-    """Rounding decides between the keys tied at an event, and did not come to rest."""
-
-
 def drive(state: State, driven: IndexArray, targets: Vector, *, until_free: bool = False) -> None:
     """Move α of the driven sites to their targets; with `until_free`, stop when the (one) slack reaches 0.
 
@@ -45,7 +41,10 @@ def drive(state: State, driven: IndexArray, targets: Vector, *, until_free: bool
         else:
             try:
                 motion = resolve_ties(state, driven, rates, until_free)
-            except TiesUnresolvedError:
+            except SolveError as problem:
+                # Rounding decides between the tied keys, and did not come to rest.
+                if problem.code != "ties-unresolved":
+                    raise
                 if not until_free:
                     leap(state, driven, targets)
                 return
@@ -132,7 +131,7 @@ def resolve_ties(state: State, driven: IndexArray, rates: Vector, until_free: bo
             enter(state, motion.violator)
         # A key that had to trade places may have left its bound, and its partner may have reached one.
         inward = {site: inward.get(site, 0.0) for site in tied_members(state).tolist()}
-    raise TiesUnresolvedError("the keys tied at one event did not resolve")
+    raise SolveError("the keys tied at one event did not resolve", code="ties-unresolved")
 
 
 def _refill(state: State, driven: IndexArray, rates: Vector, until_free: bool) -> bool:

@@ -7,12 +7,11 @@ writes) and :mod:`expunge.store.store` (what concerns several memories). ``docs/
 from __future__ import annotations
 
 from expunge.attestation.statements import Clock, utc_now
-from expunge.errors import InputError
+from expunge.errors import Busy, Conflict, InputError, Stale
 from expunge.ledger.event import EVENT_TYPE, Event, parse_event, subject_commitment
 from expunge.store.backends.connect import connect, enter
 from expunge.store.backends.database import Vacuumed
 from expunge.store.edit_preview import Preview
-from expunge.store.errors import Busy, Conflict, Stale
 from expunge.store.identity import KeySource
 from expunge.store.ledger_tables import Leaf
 from expunge.store.legal_holds import Hold

@@ -13,10 +13,9 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from expunge.errors import InputError
+from expunge.errors import Conflict, InputError
 from expunge.store.backends.tables import requests
 from expunge.store.encryption import seal_request, token, unseal_request
-from expunge.store.errors import Conflict
 
 __all__ = ["Request", "strengthened"]
 

@@ -16,7 +16,6 @@ from expunge.attestation.statements import Clock, utc_now
 from expunge.errors import InputError, StoreError
 from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
 from expunge.ledger.envelope import sign_statement
-from expunge.ledger.errors import SigningKeyLocked, SigningKeyMissing
 from expunge.ledger.merkle.tree import Frontier
 from expunge.ledger.note import NoteKey, SignedNote
 from expunge.ledger.signing import SigningKey, load_signing_key, save_signing_key
@@ -124,12 +123,10 @@ def _load(source: SigningKey | Path, passphrase: str | None, *, create: bool) ->
         return source
     try:
         return load_signing_key(source)
-    except SigningKeyLocked:
-        if passphrase is None:
-            raise
-        return load_signing_key(source, passphrase)
-    except SigningKeyMissing:
-        if not create:
+    except (InputError, StoreError) as problem:
+        if problem.code == "signing-key-locked" and passphrase is not None:
+            return load_signing_key(source, passphrase)
+        if problem.code != "signing-key-missing" or not create:
             raise
     made = SigningKey.generate()
     save_signing_key(made, source, passphrase)

@@ -21,7 +21,7 @@ from sqlalchemy import Connection, func, select
 
 from expunge.attestation.statements import commitment_of
 from expunge.certificates.warranty import Mode, Warranty
-from expunge.errors import Refused, StoreError
+from expunge.errors import Busy, Conflict, Refused, Stale, StoreError
 from expunge.memory.entries import check_subject, encode_payload, listed
 from expunge.memory.memory import Hit, Memory
 from expunge.memory.receipt import Action, Receipt
@@ -33,7 +33,6 @@ from expunge.store.backends.tables import holds, states
 from expunge.store.crash_points import reach
 from expunge.store.edit_preview import Act, Preview, look_ahead
 from expunge.store.edit_transaction import Held, Place, Scribe
-from expunge.store.errors import Busy, Conflict, Stale
 from expunge.store.idempotency import Request
 from expunge.store.identity import Identity
 from expunge.store.ledger_tables import leaf_at

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from expunge.errors import VerificationError
 from expunge.problem.check import stationarity_terms
 from expunge.problem.kernel import kernel_block, squared_distances
 from expunge.types import AnyArray, Matrix, Vector
-from expunge.verify.errors import ArchiveArrayInvalid, ArchiveComparisonMismatch, ArchiveStateMismatch
 
 __all__ = ["Kept", "measured", "projected", "readout", "score"]
 
@@ -74,7 +74,10 @@ def measured(
         level = math.fsum(b * (gram @ b - 1.0))
         if recorded:
             if state.groups is None or reference.groups is None:
-                raise ArchiveComparisonMismatch(f"{state.row['state']} is compared by groups that nobody recorded")
+                raise VerificationError(
+                    f"{state.row['state']} is compared by groups that nobody recorded",
+                    code="archive-comparison-mismatch",
+                )
             match = np.array_equal(state.groups, reference.groups)
         else:
             match = np.array_equal(_groups(a, state.cap, threshold), _groups(b, reference.cap, threshold))
@@ -128,7 +131,7 @@ def score(state: Kept, points: Matrix) -> Vector:
 def readout(state: Kept, points: Matrix) -> Matrix:
     """Σακv / Σακ, every κ relative to that of the nearest key that weighs something."""
     if state.values is None:
-        raise ArchiveStateMismatch(f"state {state.row['state']} has no values to read")
+        raise VerificationError(f"state {state.row['state']} has no values to read", code="archive-state-mismatch")
     _check_dimension(state, points)
     active = state.coefficients != 0.0
     far = squared_distances(points, state.keys[active])
@@ -139,7 +142,10 @@ def readout(state: Kept, points: Matrix) -> Matrix:
 def _check_dimension(state: Kept, points: Matrix) -> None:
     # The compiled kernel reads as many coordinates as the first array has, and asks no further.
     if points.shape[1] != state.keys.shape[1]:
-        raise ArchiveArrayInvalid(f"state {state.row['state']} is read at points of {points.shape[1]} coordinates")
+        raise VerificationError(
+            f"state {state.row['state']} is read at points of {points.shape[1]} coordinates",
+            code="archive-array-invalid",
+        )
 
 
 def _strictness(state: Kept) -> float:

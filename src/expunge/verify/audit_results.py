@@ -22,34 +22,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from expunge.errors import InputError, MissingExtra, StoreError
+from expunge.errors import InputError, MissingExtra, StoreError, VerificationError
 from expunge.problem.check import check_state
 from expunge.problem.kernel import kernel_block
 from expunge.problem.tolerances import ACCEPTANCE
 from expunge.types import AnyArray, Matrix
 from expunge.verify.audit_measures import Kept, measured, projected, readout, score
 from expunge.verify.audit_statistics import Rows, statistic
-from expunge.verify.errors import (
-    ArchiveAnswerMismatch,
-    ArchiveArrayInvalid,
-    ArchiveComparisonMismatch,
-    ArchiveDigestMismatch,
-    ArchiveError,
-    ArchiveFileMismatch,
-    ArchiveFileMissing,
-    ArchiveFileUnknown,
-    ArchiveFormatUnsupported,
-    ArchiveManifestInvalid,
-    ArchiveNumberMismatch,
-    ArchiveProjectionMismatch,
-    ArchiveReadingMismatch,
-    ArchiveReferenceDependent,
-    ArchiveRowsMissing,
-    ArchiveStateMismatch,
-    ArchiveStateUnknown,
-    ArchiveTableInvalid,
-    ArchiveUnfinished,
-)
 
 __all__ = ["FORMAT", "ROUNDING", "verify_archive"]
 
@@ -86,7 +65,9 @@ def verify_archive(path: str | Path, *, watch: _Seen | None = None) -> None:
     if not folders:
         raise InputError(f"{folder} holds no audit")
     for other in set() if single else {found.parent for found in folder.glob("*/*.parquet")} - set(folders):
-        raise ArchiveFileMissing(f"{other} has tables, and no manifest.json that lists them")
+        raise VerificationError(
+            f"{other} has tables, and no manifest.json that lists them", code="archive-file-missing"
+        )
     # Numbers out of any sensible range end in errors that count as infinite.
     with np.errstate(all="ignore"):
         for one in folders:
@@ -108,10 +89,12 @@ class _Experiment:
         tables = {path.stem: self._table(path) for path in sorted(self.folder.glob("*.parquet"))}
         for needed in ("trials", "summary"):
             if needed not in tables:
-                raise ArchiveFileMissing(f"{self.name} has no table {needed!r}")
+                raise VerificationError(f"{self.name} has no table {needed!r}", code="archive-file-missing")
         # Without a schedule or a number everything below would hold, of nothing.
         if not manifest["scheduled"] or not tables["summary"].rows:
-            raise ArchiveRowsMissing(f"{self.name}: no operation was scheduled, or no number is reported")
+            raise VerificationError(
+                f"{self.name}: no operation was scheduled, or no number is reported", code="archive-rows-missing"
+            )
         self._defined("trials", self._scheduled, manifest, tables["trials"])
         for table, check in (
             ("states", self._check_state),
@@ -133,9 +116,13 @@ class _Experiment:
         try:
             check(*given)
         except KeyError as problem:
-            raise ArchiveTableInvalid(f"{self.name}: {table} has no column {problem}") from None
+            raise VerificationError(
+                f"{self.name}: {table} has no column {problem}", code="archive-table-invalid"
+            ) from None
         except (ArithmeticError, AttributeError, IndexError, RecursionError, TypeError, ValueError) as problem:
-            raise ArchiveTableInvalid(f"{self.name}: {table} has an unusable row: {problem}") from None
+            raise VerificationError(
+                f"{self.name}: {table} has an unusable row: {problem}", code="archive-table-invalid"
+            ) from None
 
     def _manifest(self) -> _Row:
         path = self.folder / "manifest.json"
@@ -144,19 +131,26 @@ class _Experiment:
         except OSError as problem:
             raise StoreError(f"cannot read {path}: {problem.strerror or problem}") from None
         except (ValueError, RecursionError):
-            raise ArchiveManifestInvalid(f"{path} is not JSON") from None
+            raise VerificationError(f"{path} is not JSON", code="archive-manifest-invalid") from None
         if not isinstance(manifest, dict):
-            raise ArchiveManifestInvalid(f"{path} is not a JSON object")
+            raise VerificationError(f"{path} is not a JSON object", code="archive-manifest-invalid")
         if manifest.get("format") != FORMAT:
-            raise ArchiveFormatUnsupported(f"{path} is of format {manifest.get('format')!r}, not {FORMAT!r}")
+            raise VerificationError(
+                f"{path} is of format {manifest.get('format')!r}, not {FORMAT!r}", code="archive-format-unsupported"
+            )
         if manifest.get("finished") is not True:
-            raise ArchiveUnfinished(f"the audit in {self.folder} was not run to its end; continue it with --resume")
+            raise VerificationError(
+                f"the audit in {self.folder} was not run to its end; continue it with --resume",
+                code="archive-unfinished",
+            )
         kinds = {"experiment": str, "settings": dict, "scheduled": dict, "versions": dict, "files": dict, "digest": str}
         for name, kind in kinds.items():
             if not isinstance(manifest.get(name), kind):
-                raise ArchiveManifestInvalid(f"{path}: {name} is missing or not a {kind.__name__}")
+                raise VerificationError(
+                    f"{path}: {name} is missing or not a {kind.__name__}", code="archive-manifest-invalid"
+                )
         if manifest["experiment"] != self.name:
-            raise ArchiveManifestInvalid(f"{path} is about {manifest['experiment']!r}")
+            raise VerificationError(f"{path} is about {manifest['experiment']!r}", code="archive-manifest-invalid")
         return manifest
 
     def _files(self, manifest: _Row) -> None:
@@ -164,21 +158,23 @@ class _Experiment:
         there = {*self.folder.glob("*.parquet"), *self.folder.glob("states/*")}
         for path in sorted(there):
             if path.relative_to(self.folder).as_posix() not in files:
-                raise ArchiveFileUnknown(f"{path} is not listed in the manifest")
+                raise VerificationError(f"{path} is not listed in the manifest", code="archive-file-unknown")
         for name, digest in sorted(files.items()):
             path = self.folder / name
             try:
                 if not _LISTED.fullmatch(name) or not path.is_file():
-                    raise ArchiveFileMissing(f"{self.name} has no table and no unit {name[:80]!r}")
+                    raise VerificationError(
+                        f"{self.name} has no table and no unit {name[:80]!r}", code="archive-file-missing"
+                    )
                 content = path.read_bytes()
             except OSError as problem:
                 raise StoreError(f"cannot read {path}: {problem.strerror or problem}") from None
             if hashlib.sha256(content).hexdigest() != digest:
-                raise ArchiveFileMismatch(f"{path} is not the file that the manifest lists")
+                raise VerificationError(f"{path} is not the file that the manifest lists", code="archive-file-mismatch")
             self.seen("file")
         lines = [f"{digest}  {name}\n" for name, digest in sorted(files.items()) if name not in _UNDIGESTED]
         if hashlib.sha256("".join(lines).encode()).hexdigest() != manifest["digest"]:
-            raise ArchiveDigestMismatch(f"{self.name}: the digest is not that of the files")
+            raise VerificationError(f"{self.name}: the digest is not that of the files", code="archive-digest-mismatch")
 
     def _table(self, path: Path) -> Rows:
         try:
@@ -188,7 +184,9 @@ class _Experiment:
         try:
             rows: list[_Row] = polars.read_parquet(path).to_dicts()
         except Exception as problem:  # the reader has errors of its own
-            raise ArchiveTableInvalid(f"{path} is not a usable table: {str(problem).splitlines()[0]}") from None
+            raise VerificationError(
+                f"{path} is not a usable table: {str(problem).splitlines()[0]}", code="archive-table-invalid"
+            ) from None
         return Rows(rows)
 
     def _scheduled(self, manifest: _Row, trials: Iterable[_Row]) -> None:
@@ -198,33 +196,43 @@ class _Experiment:
         for row in trials:
             for column in ("regime", "arm", "trial", "operation", "kind", "status"):
                 if row.get(column) is None:
-                    raise ArchiveTableInvalid(f"{self.name}: a trial without {column}")
+                    raise VerificationError(f"{self.name}: a trial without {column}", code="archive-table-invalid")
             if row["status"] not in _STATUSES:
-                raise ArchiveTableInvalid(f"{self.name}: {row['status']!r} is no status of a trial")
+                raise VerificationError(
+                    f"{self.name}: {row['status']!r} is no status of a trial", code="archive-table-invalid"
+                )
             name = f"{row['regime']}/{row['arm']}"
             counts[name] = counts.get(name, 0) + 1
             extra = tuple(row.get(column) for column in ("n", "size", "dimension", "side", "tolerance"))
             place = (name, row["trial"], row["operation"], row["kind"], *extra)
             if place in places:
-                raise ArchiveRowsMissing(f"{self.name}: {place} is there twice")
+                raise VerificationError(f"{self.name}: {place} is there twice", code="archive-rows-missing")
             places.add(place)
         for name, count in manifest["scheduled"].items():
             if counts.get(name, 0) != count:
-                raise ArchiveRowsMissing(f"{self.name}: {name} has {counts.get(name, 0)} rows of {count} scheduled")
+                raise VerificationError(
+                    f"{self.name}: {name} has {counts.get(name, 0)} rows of {count} scheduled",
+                    code="archive-rows-missing",
+                )
 
     def _check_trial(self, row: _Row) -> None:
         for column in ("state", "candidate"):
             if row.get(column) is not None and row[column] not in self.states:
-                raise ArchiveStateUnknown(f"{self.name}: a trial speaks of state {row[column]!r}, which is not kept")
+                raise VerificationError(
+                    f"{self.name}: a trial speaks of state {row[column]!r}, which is not kept",
+                    code="archive-state-unknown",
+                )
         self.seen("trial")
 
     def _check_state(self, row: _Row) -> None:
         """Recompute mass, box and stationarity from keys, coefficients and offset."""
         name = row.get("state")
         if not isinstance(name, str) or name in self.states:
-            raise ArchiveStateMismatch(f"{self.name}: state {name!r} is there twice, or has no name")
+            raise VerificationError(
+                f"{self.name}: state {name!r} is there twice, or has no name", code="archive-state-mismatch"
+            )
         self.states[name] = row
-        state = self._state(name, ArchiveStateMismatch)
+        state = self._state(name, "archive-state-mismatch")
         check = check_state(state.keys, state.coefficients, state.offset, cap=state.cap, sigma=state.sigma)
         found = {
             "size": state.keys.shape[0],
@@ -234,9 +242,11 @@ class _Experiment:
             "worst": check.worst,
         }
         for column, value in found.items():
-            self._hold(row, column, float(value), ROUNDING, ArchiveStateMismatch, name)
+            self._hold(row, column, float(value), ROUNDING, "archive-state-mismatch", name)
         if row["passed"] != (row["worst"] <= ACCEPTANCE):
-            raise ArchiveStateMismatch(f"{self.name}: whether {name} passed is not what its errors say")
+            raise VerificationError(
+                f"{self.name}: whether {name} passed is not what its errors say", code="archive-state-mismatch"
+            )
         self.seen("state")
 
     def _check_comparison(self, row: _Row) -> None:
@@ -245,27 +255,39 @@ class _Experiment:
         label = f"{row['state']} against {row['reference']}"
         judged = reference.row["role"] == "reference" and state.row["source"] != "classic"
         if judged and state.row["source"] == reference.row["source"]:
-            raise ArchiveReferenceDependent(f"{self.name}: {label}: both come from {state.row['source']}")
+            raise VerificationError(
+                f"{self.name}: {label}: both come from {state.row['source']}", code="archive-reference-dependent"
+            )
         probes = np.vstack([self._points(row["unit"], expression) for expression in row["probes"]])
         grouping = row["grouping"]
         if grouping not in ("recorded", "threshold", None):
-            raise ArchiveComparisonMismatch(f"{self.name}: {label}: {grouping!r} is no way to group")
+            raise VerificationError(
+                f"{self.name}: {label}: {grouping!r} is no way to group", code="archive-comparison-mismatch"
+            )
         found = measured(state, reference, probes, float(row["threshold"]), recorded=grouping == "recorded")
         if (found["partition_match"] is None) != (grouping is None):
-            raise ArchiveComparisonMismatch(f"{self.name}: {label}: grouping is {grouping!r}")
+            raise VerificationError(
+                f"{self.name}: {label}: grouping is {grouping!r}", code="archive-comparison-mismatch"
+            )
         for column, value in found.items():
             tolerance = PERCENT if column.endswith("percent") else ROUNDING
             if isinstance(value, bool) or value is None:
                 if row[column] != value:
-                    raise ArchiveComparisonMismatch(f"{self.name}: {label}: {column} is {value}, not {row[column]}")
+                    raise VerificationError(
+                        f"{self.name}: {label}: {column} is {value}, not {row[column]}",
+                        code="archive-comparison-mismatch",
+                    )
             else:
-                self._hold(row, column, value, tolerance, ArchiveComparisonMismatch, label)
+                self._hold(row, column, value, tolerance, "archive-comparison-mismatch", label)
         if row["conditioning"] is not None:
             gram = kernel_block(reference.keys, reference.keys, reference.sigma)
             condition, told = float(np.linalg.cond(gram)), float(row["conditioning"])
             huge = condition > CONDITION_LIMIT and told > CONDITION_LIMIT
             if not huge and not math.isclose(condition, told, rel_tol=1e-2):
-                raise ArchiveComparisonMismatch(f"{self.name}: {label}: conditioning is {condition:g}, not {told:g}")
+                raise VerificationError(
+                    f"{self.name}: {label}: conditioning is {condition:g}, not {told:g}",
+                    code="archive-comparison-mismatch",
+                )
         self.seen("comparison")
 
     def _check_projection(self, row: _Row) -> None:
@@ -275,13 +297,15 @@ class _Experiment:
         for column, value in projected(point, given, float(row["tolerance"]), row["multiplier"]).items():
             if value is None:
                 if row[column] is not None:
-                    raise ArchiveProjectionMismatch(f"{self.name}: {label} has {column} without a multiplier")
+                    raise VerificationError(
+                        f"{self.name}: {label} has {column} without a multiplier", code="archive-projection-mismatch"
+                    )
             else:
-                self._hold(row, column, value, ROUNDING, ArchiveProjectionMismatch, label)
+                self._hold(row, column, value, ROUNDING, "archive-projection-mismatch", label)
         self.seen("projection")
 
     def _check_reading(self, row: _Row) -> None:
-        state = self._state(row["state"], ArchiveReadingMismatch)
+        state = self._state(row["state"], "archive-reading-mismatch")
         if row["quantity"] == "coefficient":
             value = float(state.coefficients[int(row["row"])])
         else:
@@ -293,44 +317,57 @@ class _Experiment:
                 "readout": lambda: float(readout(state, points)[0, int(row["row"])]),
             }
             if row["quantity"] not in values:
-                raise ArchiveReadingMismatch(f"{self.name}: {row['quantity']!r} is nothing that can be read")
+                raise VerificationError(
+                    f"{self.name}: {row['quantity']!r} is nothing that can be read", code="archive-reading-mismatch"
+                )
             value = values[row["quantity"]]()
-        self._hold(row, "value", value, ROUNDING, ArchiveReadingMismatch, row["name"])
+        self._hold(row, "value", value, ROUNDING, "archive-reading-mismatch", row["name"])
         self.seen("reading")
 
     def _check_answer(self, row: _Row) -> None:
         """The answer is the candidate nearest to the readout."""
-        state = self._state(row["state"], ArchiveAnswerMismatch)
+        state = self._state(row["state"], "archive-answer-mismatch")
         told = readout(state, self._points(row["unit"], row["probe"]))[0]
         far = np.linalg.norm(self._points(row["unit"], row["candidates"]) - told, axis=1)
         answer, label = int(row["answer"]), f"{row['state']} asked for {row['expected']}"
         # Two candidates that are equally near to rounding are both nearest.
         if not 0 <= answer < far.size or far[answer] > far.min() + ROUNDING[0] * (1.0 + far.min()):
-            raise ArchiveAnswerMismatch(f"{self.name}: {label} answers {int(np.argmin(far))}, not {answer}")
+            raise VerificationError(
+                f"{self.name}: {label} answers {int(np.argmin(far))}, not {answer}", code="archive-answer-mismatch"
+            )
         if row["right"] != (row["expected"] == answer):
-            raise ArchiveAnswerMismatch(f"{self.name}: {label}: right is not what the answer says")
+            raise VerificationError(
+                f"{self.name}: {label}: right is not what the answer says", code="archive-answer-mismatch"
+            )
         self.seen("answer")
 
     def _check_number(self, row: _Row, tables: Mapping[str, Rows]) -> None:
         """Recompute a reported number from the rows, by its own definition."""
         name = row["number"]
         if row["table"] not in tables:
-            raise ArchiveNumberMismatch(f"{self.name}: {name} is of a table {row['table']!r} that is not there")
+            raise VerificationError(
+                f"{self.name}: {name} is of a table {row['table']!r} that is not there", code="archive-number-mismatch"
+            )
         try:
             rows = tables[row["table"]].where(json.loads(row["where"]))
             present = [cells for cells in rows if cells[row["column"]] is not None]
             value = statistic(row["statistic"], present, row["column"])
         except (KeyError, TypeError, ValueError) as problem:
-            raise ArchiveNumberMismatch(f"{self.name}: {name} is not defined: {problem}") from None
+            raise VerificationError(
+                f"{self.name}: {name} is not defined: {problem}", code="archive-number-mismatch"
+            ) from None
         if (row["count"], row["of"]) != (len(present), len(rows)):
-            raise ArchiveNumberMismatch(
-                f"{self.name}: {name} is of {len(present)} rows of {len(rows)}, not of {row['count']} of {row['of']}"
+            raise VerificationError(
+                f"{self.name}: {name} is of {len(present)} rows of {len(rows)}, not of {row['count']} of {row['of']}",
+                code="archive-number-mismatch",
             )
         if value is None or row["value"] is None:
             if value is not row["value"]:
-                raise ArchiveNumberMismatch(f"{self.name}: {name} is {value}, not {row['value']}")
+                raise VerificationError(
+                    f"{self.name}: {name} is {value}, not {row['value']}", code="archive-number-mismatch"
+                )
         else:
-            self._hold(row, "value", value, STATISTIC, ArchiveNumberMismatch, name)
+            self._hold(row, "value", value, STATISTIC, "archive-number-mismatch", name)
         self.seen("number")
 
     def _hold(
@@ -339,40 +376,46 @@ class _Experiment:
         column: str,
         value: float,
         tolerance: tuple[float, float],
-        error: type[ArchiveError],
+        code: str,
         label: object,
     ) -> None:
         told = row[column]
         if told is None or not _close(float(told), value, tolerance):
-            raise error(f"{self.name}: {label}: {column} is {value!r}, not {told!r}")
+            raise VerificationError(f"{self.name}: {label}: {column} is {value!r}, not {told!r}", code=code)
 
     def _pair(self, row: _Row, first: str, second: str) -> tuple[Kept, Kept]:
-        return self._state(row[first], ArchiveStateUnknown), self._state(row[second], ArchiveStateUnknown)
+        return self._state(row[first], "archive-state-unknown"), self._state(row[second], "archive-state-unknown")
 
-    def _state(self, name: str, error: type[ArchiveError]) -> Kept:
+    def _state(self, name: str, code: str) -> Kept:
         row = self.states.get(name)
         if row is None:
-            raise ArchiveStateUnknown(f"{self.name}: there is no state {name!r}")
+            raise VerificationError(f"{self.name}: there is no state {name!r}", code="archive-state-unknown")
         try:
             unit, sigma, cap, offset = row["unit"], float(row["sigma"]), float(row["cap"]), float(row["offset"])
             keys, coefficients = self._points(unit, row["keys"]), self._array(unit, row["coefficients"])
             values = None if row["values"] is None else self._points(unit, row["values"])
             groups = None if row["groups"] is None else self._array(unit, row["groups"])
         except (KeyError, TypeError, ValueError) as problem:
-            raise error(f"{self.name}: state {name} is not complete: {problem}") from None
+            raise VerificationError(f"{self.name}: state {name} is not complete: {problem}", code=code) from None
         if coefficients.shape != keys.shape[:1] or coefficients.dtype != np.float64:
-            raise ArchiveArrayInvalid(f"{self.name}: {name} has coefficients of shape {coefficients.shape}")
+            raise VerificationError(
+                f"{self.name}: {name} has coefficients of shape {coefficients.shape}", code="archive-array-invalid"
+            )
         for array in (values, groups):
             if array is not None and array.shape[:1] != keys.shape[:1]:
-                raise ArchiveArrayInvalid(f"{self.name}: {name} has an array of {array.shape[0]} rows")
+                raise VerificationError(
+                    f"{self.name}: {name} has an array of {array.shape[0]} rows", code="archive-array-invalid"
+                )
         if not (0.0 < cap <= 1.0 and 1e-150 <= sigma <= 1e150 and math.isfinite(offset)):
-            raise error(f"{self.name}: {name} has cap {cap}, width {sigma} and offset {offset}")
+            raise VerificationError(f"{self.name}: {name} has cap {cap}, width {sigma} and offset {offset}", code=code)
         return Kept(keys, coefficients, offset, cap, sigma, values, groups, row)
 
     def _points(self, unit: str, expression: str) -> Matrix:
         found = self._array(unit, expression)
         if found.ndim != 2 or found.dtype != np.float64:
-            raise ArchiveArrayInvalid(f"{self.name}: {expression} of {unit} is not a matrix of numbers")
+            raise VerificationError(
+                f"{self.name}: {expression} of {unit} is not a matrix of numbers", code="archive-array-invalid"
+            )
         return found
 
     def _array(self, unit: str, expression: str) -> AnyArray:
@@ -380,30 +423,36 @@ class _Experiment:
         parsed = _EXPRESSION.fullmatch(expression or "")
         arrays = self._arrays(unit)
         if parsed is None or any(name is not None and name not in arrays for name in parsed.groups()):
-            raise ArchiveArrayInvalid(f"{self.name}: {unit} has no array {expression!r}")
+            raise VerificationError(f"{self.name}: {unit} has no array {expression!r}", code="archive-array-invalid")
         name, index = parsed.groups()
         found = arrays[name]
         if index is None:
             return found
         rows = arrays[index]
         if rows.ndim != 1 or rows.dtype.kind != "i" or (rows.size and not 0 <= rows.min() <= rows.max() < len(found)):
-            raise ArchiveArrayInvalid(f"{self.name}: {index} of {unit} does not list rows of {name}")
+            raise VerificationError(
+                f"{self.name}: {index} of {unit} does not list rows of {name}", code="archive-array-invalid"
+            )
         return found[rows]
 
     def _arrays(self, unit: str) -> dict[str, AnyArray]:
         if self._unit is not None and self._unit[0] == unit:
             return self._unit[1]
         if not isinstance(unit, str) or not _UNIT.fullmatch(unit):
-            raise ArchiveArrayInvalid(f"{self.name}: {unit!r} is no unit of states")
+            raise VerificationError(f"{self.name}: {unit!r} is no unit of states", code="archive-array-invalid")
         path = self.folder / "states" / f"{unit}.npz"
         try:
             with np.load(path, allow_pickle=False) as loaded:
                 arrays = {name: loaded[name] for name in loaded.files}
         except Exception as problem:  # NumPy and zipfile raise many kinds on foreign bytes
-            raise ArchiveArrayInvalid(f"{path} is not a usable file of arrays: {problem}") from None
+            raise VerificationError(
+                f"{path} is not a usable file of arrays: {problem}", code="archive-array-invalid"
+            ) from None
         for name, array in arrays.items():
             if array.dtype.kind not in "if" or (array.dtype.kind == "f" and not np.isfinite(array).all()):
-                raise ArchiveArrayInvalid(f"{path}: {name} holds something that is not a finite number")
+                raise VerificationError(
+                    f"{path}: {name} holds something that is not a finite number", code="archive-array-invalid"
+                )
         self._unit = (unit, arrays)
         return arrays
 

@@ -20,42 +20,10 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from expunge.errors import InputError, StoreError
+from expunge.errors import InputError, StoreError, VerificationError
 from expunge.ledger.canonical import Json, parse_canonical
 from expunge.ledger.commitment import DIGEST_BYTES, combined, commit, state_digest, weights_digest
 from expunge.ledger.encoding import decode_float, is_sha256_hex
-from expunge.ledger.errors import (
-    EvidenceAddedMismatch,
-    EvidenceArrayInvalid,
-    EvidenceArrayMalformed,
-    EvidenceCheckFailed,
-    EvidenceCheckMismatch,
-    EvidenceCommitmentMismatch,
-    EvidenceCommitmentRepeated,
-    EvidenceContainerInvalid,
-    EvidenceFieldInvalid,
-    EvidenceFieldMissing,
-    EvidenceFieldUnknown,
-    EvidenceFormatUnsupported,
-    EvidenceInclusionMissing,
-    EvidenceMemberMismatch,
-    EvidenceMemberMissing,
-    EvidenceMemberUnknown,
-    EvidencePartitionMismatch,
-    EvidencePriorDisclosed,
-    EvidencePriorMismatch,
-    EvidencePriorMissing,
-    EvidenceProblemMismatch,
-    EvidenceReadoutMismatch,
-    EvidenceReferenceMismatch,
-    EvidenceReferenceMissing,
-    EvidenceRemovedMismatch,
-    EvidenceSizeMismatch,
-    EvidenceStateMismatch,
-    EvidenceTooLarge,
-    EvidenceWeightsMismatch,
-    FloatHexInvalid,
-)
 from expunge.ledger.note import NoteKey
 from expunge.ledger.receipt_format import Predicate, ReferenceStated, at_most
 from expunge.ledger.signing import VerifyingKey
@@ -162,7 +130,9 @@ def verify_evidence(
     receipt = open_receipt(found.receipt, trusted, threshold=threshold)
     if log_keys is not None and origin is not None:
         if found.inclusion is None:
-            raise EvidenceInclusionMissing("the bundle does not show that its receipt is in the log")
+            raise VerificationError(
+                "the bundle does not show that its receipt is in the log", code="evidence-inclusion-missing"
+            )
         verify_inclusion(found.receipt, found.inclusion, log_keys, origin, witnesses=known, quorum=quorum, now=now)
     _check_problem(found, receipt)
     _check_after(found, receipt)
@@ -181,7 +151,7 @@ def parse_bundle(data: bytes) -> Bundle:
     members = _members(data)
     manifest = parse_canonical(bytes(members.pop(_MANIFEST)), limit=_MAX_MANIFEST)
     if not isinstance(manifest, Mapping) or manifest.get("format") != FORMAT:
-        raise EvidenceFormatUnsupported(f"the manifest is not one of {FORMAT}")
+        raise VerificationError(f"the manifest is not one of {FORMAT}", code="evidence-format-unsupported")
     _object(manifest, "the manifest", {"format", "after", "before", "reference", "members"})
     _check_members(members, manifest["members"])
     after = _object(manifest["after"], "after", {"cap", "sigma", "offset", "entries", "dimension", "width", "weights"})
@@ -207,16 +177,23 @@ def parse_bundle(data: bytes) -> Bundle:
 def _check_problem(found: Bundle, receipt: Predicate) -> None:
     stated = receipt.problem
     if (found.cap, found.sigma, found.keys.shape[1]) != (stated.cap, stated.sigma, stated.dimension):
-        raise EvidenceProblemMismatch("cap, width or dimension are not those of the receipt")
+        raise VerificationError(
+            "cap, width or dimension are not those of the receipt", code="evidence-problem-mismatch"
+        )
     if found.keys.shape[0] != receipt.after.live:
-        raise EvidenceSizeMismatch(f"{found.keys.shape[0]} entries; the receipt states {receipt.after.live}")
+        raise VerificationError(
+            f"{found.keys.shape[0]} entries; the receipt states {receipt.after.live}", code="evidence-size-mismatch"
+        )
     if found.prior is not None:
         same_cap = found.prior.cap == stated.cap or receipt.action in ("rebuild", "restoration")
         if found.prior.sigma != stated.sigma or not same_cap:
-            raise EvidenceProblemMismatch("cap or width before the edit are not those of the receipt")
+            raise VerificationError(
+                "cap or width before the edit are not those of the receipt", code="evidence-problem-mismatch"
+            )
         if found.prior.commitments.shape[0] != receipt.before.live:
-            raise EvidenceSizeMismatch(
-                f"{found.prior.commitments.shape[0]} entries before the edit; the receipt states {receipt.before.live}"
+            raise VerificationError(
+                f"{found.prior.commitments.shape[0]} entries before the edit; the receipt states {receipt.before.live}",
+                code="evidence-size-mismatch",
             )
 
 
@@ -224,34 +201,43 @@ def _check_after(found: Bundle, receipt: Predicate) -> None:
     for row in range(found.keys.shape[0]):
         opened = commit(found.blinds[row].tobytes(), found.keys[row].tobytes(), found.values[row].tobytes())
         if opened != found.commitments[row].tobytes():
-            raise EvidenceCommitmentMismatch(f"key, value and blind of row {row} do not open its commitment")
+            raise VerificationError(
+                f"key, value and blind of row {row} do not open its commitment", code="evidence-commitment-mismatch"
+            )
     if weights_digest(found.offset, found.coefficients, combined(found.blinds)) != found.weights:
-        raise EvidenceWeightsMismatch("offset and coefficients do not have the stated digest")
+        raise VerificationError(
+            "offset and coefficients do not have the stated digest", code="evidence-weights-mismatch"
+        )
     if state_digest(found.cap, found.sigma, found.commitments, found.weights) != receipt.state_after:
-        raise EvidenceStateMismatch(f"this is not state {receipt.state_after}")
+        raise VerificationError(f"this is not state {receipt.state_after}", code="evidence-state-mismatch")
 
 
 def _check_prior(found: Bundle, receipt: Predicate, rows: list[bytes], *, required: bool) -> None:
     if len(set(rows)) != len(rows):
-        raise EvidenceCommitmentRepeated("two rows have the same commitment")
+        raise VerificationError("two rows have the same commitment", code="evidence-commitment-repeated")
     prior = found.prior
     if receipt.state_before in (None, receipt.state_after):
         if prior is not None:
-            raise EvidencePriorMismatch("the receipt knows no other state before the edit")
+            raise VerificationError("the receipt knows no other state before the edit", code="evidence-prior-mismatch")
         return
     if prior is None:
         if required:
-            raise EvidencePriorMissing("the state before the edit is not shown")
+            raise VerificationError("the state before the edit is not shown", code="evidence-prior-missing")
         return
     if state_digest(prior.cap, prior.sigma, prior.commitments, prior.weights) != receipt.state_before:
-        raise EvidencePriorMismatch(f"this is not state {receipt.state_before}")
+        raise VerificationError(f"this is not state {receipt.state_before}", code="evidence-prior-mismatch")
     earlier = [bytes(row) for row in prior.commitments]
     if len(set(earlier)) != len(earlier):
-        raise EvidenceCommitmentRepeated("two rows before the edit have the same commitment")
+        raise VerificationError(
+            "two rows before the edit have the same commitment", code="evidence-commitment-repeated"
+        )
     removed, added = set(earlier) - set(rows), set(rows) - set(earlier)
     if prior.coefficients is not None and prior.offset is not None:
         if removed:
-            raise EvidencePriorDisclosed("older coefficients beside the remaining keys disclose what was removed")
+            raise VerificationError(
+                "older coefficients beside the remaining keys disclose what was removed",
+                code="evidence-prior-disclosed",
+            )
         _check_disclosed(found, prior.offset, prior.coefficients, prior, rows, earlier)
     if receipt.action != "restoration":
         _check_change(receipt, {row.hex() for row in removed}, {row.hex() for row in added})
@@ -264,11 +250,13 @@ def _check_disclosed(
     place = {row: index for index, row in enumerate(rows)}
     order = np.array([place[row] for row in earlier])
     if weights_digest(offset, coefficients, combined(found.blinds[order])) != prior.weights:
-        raise EvidenceWeightsMismatch("offset and coefficients before the edit do not have the stated digest")
+        raise VerificationError(
+            "offset and coefficients before the edit do not have the stated digest", code="evidence-weights-mismatch"
+        )
     keys = np.ascontiguousarray(found.keys[order])
     check = check_state(keys, coefficients, offset, cap=prior.cap, sigma=prior.sigma)
     if not check.passed:
-        raise EvidenceCheckFailed(f"residual {check.worst:.3g} before the edit")
+        raise VerificationError(f"residual {check.worst:.3g} before the edit", code="evidence-check-failed")
 
 
 def _check_change(receipt: Predicate, removed: set[str], added: set[str]) -> None:
@@ -276,34 +264,41 @@ def _check_change(receipt: Predicate, removed: set[str], added: set[str]) -> Non
     arrived = set(back.commitments) | (set(applied.commitments) if receipt.action == "admission" else set())
     expected = back.count + (applied.count if receipt.action == "admission" else 0)
     if not arrived <= added or len(added) != expected:
-        raise EvidenceAddedMismatch(f"{len(added)} entries were added; the receipt names others, or {expected}")
+        raise VerificationError(
+            f"{len(added)} entries were added; the receipt names others, or {expected}", code="evidence-added-mismatch"
+        )
     if receipt.action == "pruning":
         complete = len(removed) == applied.count and set(applied.commitments) <= removed
     else:
         # A deletion may also name entries that were pruned before, and so were not live.
         complete = removed <= (set(applied.commitments) if receipt.action == "deletion" else set())
     if not complete:
-        raise EvidenceRemovedMismatch(f"{len(removed)} entries were removed; the receipt names others")
+        raise VerificationError(
+            f"{len(removed)} entries were removed; the receipt names others", code="evidence-removed-mismatch"
+        )
 
 
 def _check_applied(receipt: Predicate, live: set[str]) -> None:
     """What holds of the state after the edit, whether or not the one before is shown."""
     applied = set(receipt.applied.commitments)
     if receipt.action in ("admission", "creation") and not applied <= live:
-        raise EvidenceAddedMismatch("an admitted entry is not among the live ones")
+        raise VerificationError("an admitted entry is not among the live ones", code="evidence-added-mismatch")
     if receipt.action in ("deletion", "pruning") and applied & live:
-        raise EvidenceRemovedMismatch("a removed entry is still among the live ones")
+        raise VerificationError("a removed entry is still among the live ones", code="evidence-removed-mismatch")
 
 
 def _check_optimal(found: Bundle, receipt: Predicate) -> None:
     check = check_state(found.keys, found.coefficients, found.offset, cap=found.cap, sigma=found.sigma)
     if not check.passed:
-        raise EvidenceCheckFailed(f"residual {check.worst:.3g}: the coefficients are not optimal")
+        raise VerificationError(
+            f"residual {check.worst:.3g}: the coefficients are not optimal", code="evidence-check-failed"
+        )
     stated = receipt.check
     for name in ("mass", "box", "stationarity"):
         if not _agrees(getattr(stated, name), getattr(check, name)):
-            raise EvidenceCheckMismatch(
-                f"{name} error {getattr(check, name):.3g}; the receipt states at most {getattr(stated, name):.3g}"
+            raise VerificationError(
+                f"{name} error {getattr(check, name):.3g}; the receipt states at most {getattr(stated, name):.3g}",
+                code="evidence-check-mismatch",
             )
 
 
@@ -318,27 +313,39 @@ def _check_proof(found: Bundle) -> None:
     alpha = found.coefficients
     letters = np.where(alpha <= 0.0, "r", np.where(alpha >= found.cap, "b", "m"))
     if "".join(letters.tolist()) != proof.partition:
-        raise EvidencePartitionMismatch("the proof is of another partition than that of the coefficients")
+        raise VerificationError(
+            "the proof is of another partition than that of the coefficients", code="evidence-partition-mismatch"
+        )
 
 
 def _check_reference(found: Bundle, stated: ReferenceStated | None) -> None:
     shown = found.reference
     if stated is None or shown is None:
         if (stated is None) != (shown is None):
-            raise EvidenceReferenceMissing("receipt and bundle do not agree on whether there is a reference")
+            raise VerificationError(
+                "receipt and bundle do not agree on whether there is a reference", code="evidence-reference-missing"
+            )
         return
     if shown.backend != stated.backend:
-        raise EvidenceReferenceMismatch(f"the reference is by {shown.backend[:40]!r}, not {stated.backend}")
+        raise VerificationError(
+            f"the reference is by {shown.backend[:40]!r}, not {stated.backend}", code="evidence-reference-mismatch"
+        )
     check: StateCheck = check_state(found.keys, shown.coefficients, shown.offset, cap=found.cap, sigma=found.sigma)
     if not _agrees(stated.residual, check.worst):
-        raise EvidenceReferenceMismatch(f"residual {check.worst:.3g} of the reference; stated {stated.residual:.3g}")
+        raise VerificationError(
+            f"residual {check.worst:.3g} of the reference; stated {stated.residual:.3g}",
+            code="evidence-reference-mismatch",
+        )
     spread = float(np.max(np.ptp(found.values, axis=0)))
     if stated.probes != found.keys.shape[0] or stated.denominator != ("value_range" if spread > 0.0 else "one"):
-        raise EvidenceReadoutMismatch("the readouts were compared at other probes, or over another denominator")
+        raise VerificationError(
+            "the readouts were compared at other probes, or over another denominator", code="evidence-readout-mismatch"
+        )
     difference = _largest_difference(found, shown.coefficients) / (spread or 1.0)
     if not _agrees(stated.readout_difference, difference):
-        raise EvidenceReadoutMismatch(
-            f"readouts differ by {difference:.3g}; the receipt states at most {stated.readout_difference:.3g}"
+        raise VerificationError(
+            f"readouts differ by {difference:.3g}; the receipt states at most {stated.readout_difference:.3g}",
+            code="evidence-readout-mismatch",
         )
 
 
@@ -371,7 +378,9 @@ def _agrees(stated: float, measured: float) -> bool:
 def _read(path: Path) -> bytes:
     try:
         if path.stat().st_size > MAX_EVIDENCE_BYTES:
-            raise EvidenceTooLarge(f"{path} exceeds the limit of {MAX_EVIDENCE_BYTES} bytes")
+            raise VerificationError(
+                f"{path} exceeds the limit of {MAX_EVIDENCE_BYTES} bytes", code="evidence-too-large"
+            )
         return path.read_bytes()
     except OSError as problem:
         raise StoreError(f"cannot read {path}: {problem}") from None
@@ -380,19 +389,23 @@ def _read(path: Path) -> bytes:
 def _members(data: bytes) -> dict[str, memoryview]:
     """Files of the archive by name. The directory at its end must be the one that the files call for."""
     if len(data) > MAX_EVIDENCE_BYTES:
-        raise EvidenceTooLarge(f"{len(data)} bytes exceed the limit of {MAX_EVIDENCE_BYTES}")
+        raise VerificationError(
+            f"{len(data)} bytes exceed the limit of {MAX_EVIDENCE_BYTES}", code="evidence-too-large"
+        )
     view, at, directory = memoryview(data), 0, bytearray()
     members: dict[str, memoryview] = {}
     while data[at : at + 4] == b"PK\x03\x04":
         if len(data) - at < _LOCAL.size or len(members) > len(_NEEDED) + len(_OPTIONAL):
-            raise EvidenceContainerInvalid("the archive is cut off, or has too many files")
+            raise VerificationError("the archive is cut off, or has too many files", code="evidence-container-invalid")
         _, *fixed, crc, packed, size, length, extra = _LOCAL.unpack_from(data, at)
         start = at + _LOCAL.size + length
         name, content = data[at + _LOCAL.size : start], view[start : start + size]
         if fixed != [_VERSION, 0, 0, 0, _EPOCH] or packed != size or extra or len(content) != size:
-            raise EvidenceContainerInvalid(f"file {len(members)} of the archive is not stored plainly")
+            raise VerificationError(
+                f"file {len(members)} of the archive is not stored plainly", code="evidence-container-invalid"
+            )
         if zlib.crc32(content) != crc:
-            raise EvidenceContainerInvalid(f"file {len(members)} of the archive is damaged")
+            raise VerificationError(f"file {len(members)} of the archive is damaged", code="evidence-container-invalid")
         sizes = (crc, size, size, length)
         directory += _CENTRAL.pack(b"PK\x01\x02", _MADE_BY, _VERSION, 0, 0, 0, _EPOCH, *sizes, 0, 0, 0, 0, _MODE, at)
         directory += name
@@ -400,31 +413,33 @@ def _members(data: bytes) -> dict[str, memoryview]:
         at = start + size
     count = len(members)
     if data[at:] != bytes(directory) + _END.pack(b"PK\x05\x06", 0, 0, count, count, len(directory), at, 0):
-        raise EvidenceContainerInvalid("the archive's directory is not that of its files")
+        raise VerificationError("the archive's directory is not that of its files", code="evidence-container-invalid")
     if _MANIFEST not in members:
-        raise EvidenceMemberMissing(f"there is no {_MANIFEST}")
+        raise VerificationError(f"there is no {_MANIFEST}", code="evidence-member-missing")
     return members
 
 
 def _member_name(name: bytes, before: list[str]) -> str:
     text = name.decode("ascii", "replace")
     if text not in _NEEDED | _OPTIONAL | {_MANIFEST}:
-        raise EvidenceMemberUnknown(f"{text[:80]!r} does not belong in a bundle")
+        raise VerificationError(f"{text[:80]!r} does not belong in a bundle", code="evidence-member-unknown")
     if (text == _MANIFEST) != (not before) or (len(before) > 1 and text <= before[-1]):
-        raise EvidenceContainerInvalid(f"{text} is not in its place in the archive")
+        raise VerificationError(f"{text} is not in its place in the archive", code="evidence-container-invalid")
     return text
 
 
 def _check_members(members: Mapping[str, memoryview], listed: Json) -> None:
     if not isinstance(listed, Mapping) or not all(is_sha256_hex(digest) for digest in listed.values()):
-        raise EvidenceFieldInvalid("members is not an object of digests")
+        raise VerificationError("members is not an object of digests", code="evidence-field-invalid")
     if missing := sorted((_NEEDED | listed.keys()) - members.keys()):
-        raise EvidenceMemberMissing(f"there is no {missing[0][:80]}")
+        raise VerificationError(f"there is no {missing[0][:80]}", code="evidence-member-missing")
     if unknown := sorted(members.keys() - listed.keys()):
-        raise EvidenceMemberUnknown(f"the manifest does not list {unknown[0]}")
+        raise VerificationError(f"the manifest does not list {unknown[0]}", code="evidence-member-unknown")
     for name, content in members.items():
         if hashlib.sha256(content).hexdigest() != listed[name]:
-            raise EvidenceMemberMismatch(f"{name} does not have the digest that the manifest lists")
+            raise VerificationError(
+                f"{name} does not have the digest that the manifest lists", code="evidence-member-mismatch"
+            )
 
 
 def _prior(value: Json, members: Mapping[str, memoryview]) -> PriorShown | None:
@@ -451,23 +466,25 @@ def _reference(value: Json, members: Mapping[str, memoryview], size: int) -> Ref
         return None
     item = _object(value, "reference", {"backend", "offset"})
     if not isinstance(item["backend"], str):
-        raise EvidenceFieldInvalid("backend is not a name")
+        raise VerificationError("backend is not a name", code="evidence-field-invalid")
     coefficients = _floats(members, "reference/coefficients.npy", (size,))
     return ReferenceShown(item["backend"], _float(item["offset"], "offset"), coefficients)
 
 
 def _check_presence(members: Mapping[str, memoryview], name: str, *, needed: bool) -> None:
     if needed and name not in members:
-        raise EvidenceMemberMissing(f"there is no {name}")
+        raise VerificationError(f"there is no {name}", code="evidence-member-missing")
     if not needed and name in members:
-        raise EvidenceMemberUnknown(f"the manifest says nothing that calls for {name}")
+        raise VerificationError(f"the manifest says nothing that calls for {name}", code="evidence-member-unknown")
 
 
 def _floats(members: Mapping[str, memoryview], name: str, shape: tuple[int, ...]) -> Matrix:
     content = _array(members[name], name, "<f8", shape)
     numbers = np.frombuffer(content, dtype="<f8").astype(np.float64).reshape(shape)
     if not np.all(np.abs(numbers) <= _LARGEST):
-        raise EvidenceArrayInvalid(f"{name} holds a number that is not finite, or too large")
+        raise VerificationError(
+            f"{name} holds a number that is not finite, or too large", code="evidence-array-invalid"
+        )
     return numbers
 
 
@@ -482,10 +499,12 @@ def _array(content: memoryview, name: str, kind: str, shape: tuple[int, ...]) ->
     text += " " * (-(10 + len(text) + 1) % 64) + "\n"
     header = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode("ascii")
     if content[: len(header)] != header:
-        raise EvidenceArrayMalformed(f"{name} is not an array of {kind} with shape {shape}")
+        raise VerificationError(f"{name} is not an array of {kind} with shape {shape}", code="evidence-array-malformed")
     data = content[len(header) :]
     if len(data) != math.prod(shape) * int(kind[-1]):
-        raise EvidenceArrayMalformed(f"{name} has {len(data)} bytes of data, which shape {shape} does not")
+        raise VerificationError(
+            f"{name} has {len(data)} bytes of data, which shape {shape} does not", code="evidence-array-malformed"
+        )
     return data
 
 
@@ -495,31 +514,33 @@ def _bytes(members: Mapping[str, memoryview], name: str) -> bytes | None:
 
 def _object(value: Json, what: str, names: set[str]) -> _Object:
     if not isinstance(value, Mapping):
-        raise EvidenceFieldInvalid(f"{what} is not an object")
+        raise VerificationError(f"{what} is not an object", code="evidence-field-invalid")
     if missing := sorted(names - value.keys()):
-        raise EvidenceFieldMissing(f"{what} has no {missing[0]}")
+        raise VerificationError(f"{what} has no {missing[0]}", code="evidence-field-missing")
     if unknown := sorted(value.keys() - names):
-        raise EvidenceFieldUnknown(f"{what} has an unknown field {unknown[0][:80]!r}")
+        raise VerificationError(f"{what} has an unknown field {unknown[0][:80]!r}", code="evidence-field-unknown")
     return value
 
 
 def _count(value: Json, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MAX_ROWS:
-        raise EvidenceFieldInvalid(f"{what} is not a number from 1 to {_MAX_ROWS}")
+        raise VerificationError(f"{what} is not a number from 1 to {_MAX_ROWS}", code="evidence-field-invalid")
     return value
 
 
 def _float(value: Json, what: str) -> float:
     try:
         number = decode_float(value) if isinstance(value, str) else math.inf
-    except FloatHexInvalid:
+    except VerificationError:
         number = math.inf
     if not abs(number) <= _LARGEST:
-        raise EvidenceFieldInvalid(f"{what} is not the hexadecimal spelling of a finite number")
+        raise VerificationError(
+            f"{what} is not the hexadecimal spelling of a finite number", code="evidence-field-invalid"
+        )
     return number
 
 
 def _digest(value: Json, what: str) -> bytes:
     if not is_sha256_hex(value):
-        raise EvidenceFieldInvalid(f"{what} is not a digest")
+        raise VerificationError(f"{what} is not a digest", code="evidence-field-invalid")
     return bytes.fromhex(value)

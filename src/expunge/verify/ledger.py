@@ -14,20 +14,6 @@ from expunge.errors import InputError, VerificationError
 from expunge.ledger.canonical import Json
 from expunge.ledger.checkpoint import Checkpoint, parse_checkpoint, verify_checkpoint, verify_cosignatures
 from expunge.ledger.envelope import open_statement
-from expunge.ledger.errors import (
-    LogCreationRepeated,
-    LogEditOrder,
-    LogEntriesBroken,
-    LogErasureUndone,
-    LogEventMismatch,
-    LogMemoryDropped,
-    LogProblemChanged,
-    LogReceiptInvalid,
-    LogRestorationUnknown,
-    LogRootMismatch,
-    LogSizeMismatch,
-    LogStateBroken,
-)
 from expunge.ledger.event import EVENT_TYPE, Event, parse_event
 from expunge.ledger.merkle.hashing import EMPTY_ROOT, leaf_hash, node_hash
 from expunge.ledger.merkle.proof_file import (
@@ -125,12 +111,16 @@ def verify_log(
         elif stated is not None:
             _check_summary(index, stated, deletions)
     if root.size != head.size:
-        raise LogSizeMismatch(f"{root.size} receipts, and a head of {head.size} leaves")
+        raise VerificationError(f"{root.size} receipts, and a head of {head.size} leaves", code="log-size-mismatch")
     if root.digest() != head.root:
-        raise LogRootMismatch(f"the receipts lead to root {root.digest().hex()}, not {head.root.hex()}")
+        raise VerificationError(
+            f"the receipts lead to root {root.digest().hex()}, not {head.root.hex()}", code="log-root-mismatch"
+        )
     for memory, history in memories.items():
         if history.pending and not history.dropped:
-            raise LogErasureUndone(f"{len(history.pending)} erasures in memory {memory} were not applied again")
+            raise VerificationError(
+                f"{len(history.pending)} erasures in memory {memory} were not applied again", code="log-erasure-undone"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,16 +166,20 @@ class _History:
         state, last = event.subject.sha256, self.last
         # Where a restore lost a hold, older programs named the state from before it.
         if last is not None and state != last.state_after and all(state != known for known, _ in self.states):
-            raise LogEventMismatch(f"{where}: {event.kind} in state {state}, which was never there")
+            raise VerificationError(
+                f"{where}: {event.kind} in state {state}, which was never there", code="log-event-mismatch"
+            )
         if event.kind == "dropped":
             sizes = Sizes(cast(int, event.facts["live"]), cast(int, event.facts["pruned"]))
             if last is not None and (state, sizes) != (last.state_after, last.after):
-                raise LogEventMismatch(f"{where}: dropped with {sizes} in state {state}, after {last.after}")
+                raise VerificationError(
+                    f"{where}: dropped with {sizes} in state {state}, after {last.after}", code="log-event-mismatch"
+                )
             self.dropped = True
 
     def _check_alive(self, where: str) -> None:
         if self.dropped:
-            raise LogMemoryDropped(f"{where}: the memory was dropped before")
+            raise VerificationError(f"{where}: the memory was dropped before", code="log-memory-dropped")
 
     def _restored(self, where: str, receipt: Predicate) -> tuple[int, ...]:
         """The step that a restoration names; all that led to its state where it names none."""
@@ -193,7 +187,9 @@ class _History:
         if receipt.restored_edit is not None:
             found = tuple(step for step in found if step == self.edits.get(receipt.restored_edit))
         if not found:
-            raise LogRestorationUnknown(f"{where}: restored to a state that was never there")
+            raise VerificationError(
+                f"{where}: restored to a state that was never there", code="log-restoration-unknown"
+            )
         return found
 
     def _back(self, restored: tuple[int, ...]) -> set[str]:
@@ -222,7 +218,7 @@ class _History:
         named = {*receipt.applied.commitments, *receipt.expired.commitments}
         named |= {*receipt.renewed.commitments, *receipt.reactivated.commitments}
         if undone := sorted((named & self.erased) - self.pending):
-            raise LogErasureUndone(f"{where}: {undone[0]} was erased before")
+            raise VerificationError(f"{where}: {undone[0]} was erased before", code="log-erasure-undone")
 
     def _take(self, receipt: Predicate, follows: tuple[int, ...]) -> None:
         named = receipt.applied.commitments
@@ -262,17 +258,19 @@ class _Root:
 
 def _check_succession(where: str, last: Predicate, receipt: Predicate) -> None:
     if receipt.action == "creation":
-        raise LogCreationRepeated(f"{where}: created again")
+        raise VerificationError(f"{where}: created again", code="log-creation-repeated")
     if receipt.state_before != last.state_after:
-        raise LogStateBroken(f"{where}: starts from state {receipt.state_before}, not {last.state_after}")
+        raise VerificationError(
+            f"{where}: starts from state {receipt.state_before}, not {last.state_after}", code="log-state-broken"
+        )
     if receipt.before != last.after:
-        raise LogEntriesBroken(f"{where}: starts from {receipt.before}, not {last.after}")
+        raise VerificationError(f"{where}: starts from {receipt.before}, not {last.after}", code="log-entries-broken")
     if receipt.edit < last.edit or (receipt.edit == last.edit and receipt.outcome not in _STANDING):
-        raise LogEditOrder(f"{where}: edit {receipt.edit} after edit {last.edit}")
+        raise VerificationError(f"{where}: edit {receipt.edit} after edit {last.edit}", code="log-edit-order")
     now, then = receipt.problem, last.problem
     renewed = receipt.action in ("rebuild", "restoration")
     if (now.sigma, now.dimension) != (then.sigma, then.dimension) or (now != then and not renewed):
-        raise LogProblemChanged(f"{where}: {now}, after {then}")
+        raise VerificationError(f"{where}: {now}, after {then}", code="log-problem-changed")
 
 
 def _check_summary(index: int, summary: Event, deletions: Mapping[Json, tuple[str, str, int]]) -> None:
@@ -280,7 +278,10 @@ def _check_summary(index: int, summary: Event, deletions: Mapping[Json, tuple[st
     for part in cast("Iterable[Mapping[str, Json]]", summary.facts["memories"]):
         told = (part["memory"], part["outcome"], part["entries"])
         if part["leaf"] is not None and deletions.get(part["leaf"]) != told:
-            raise LogEventMismatch(f"leaf {index}: leaf {part['leaf']} is not the receipt that the summary counts")
+            raise VerificationError(
+                f"leaf {index}: leaf {part['leaf']} is not the receipt that the summary counts",
+                code="log-event-mismatch",
+            )
 
 
 def _stated(
@@ -292,7 +293,7 @@ def _stated(
             return parse_predicate(statement)
         return parse_event(statement) if statement.predicate_type == EVENT_TYPE else None
     except VerificationError as error:
-        raise LogReceiptInvalid(f"leaf {index}: {type(error).__name__}: {error}") from error
+        raise VerificationError(f"leaf {index}: {error.code}: {error}", code="log-receipt-invalid") from error
 
 
 def _head(note: bytes, log_keys: Iterable[NoteKey], origin: str) -> Checkpoint:

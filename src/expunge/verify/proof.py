@@ -36,30 +36,9 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from expunge.errors import InputError, MissingExtra, StoreError
+from expunge.errors import InputError, MissingExtra, StoreError, VerificationError
 from expunge.problem.problem import as_points
 from expunge.types import IndexArray, Matrix, Vector
-from expunge.verify.errors import (
-    ProofCoefficientUnproved,
-    ProofConditionUnproved,
-    ProofContradictory,
-    ProofCopiesSplit,
-    ProofDigestMismatch,
-    ProofFieldInvalid,
-    ProofFieldMissing,
-    ProofFieldUnknown,
-    ProofFormatUnsupported,
-    ProofMassUnproved,
-    ProofNotCanonical,
-    ProofNotJson,
-    ProofNotProved,
-    ProofSizeMismatch,
-    ProofSlackUnproved,
-    ProofTooLarge,
-    ProofWitnessLength,
-    ProofWitnessMass,
-    ProofWitnessMissing,
-)
 
 __all__ = ["FORMAT", "Finding", "Proof", "Witness", "verify_proof"]
 
@@ -229,11 +208,15 @@ def verify_proof(proof: Proof | bytes | str | Path, keys: npt.ArrayLike, *, cap:
         if not 1e-150 <= number <= 1e150:
             raise InputError(f"{name} must be a positive number, not {number!r}")
     if proof.outcome != "proved":
-        raise ProofNotProved(f"the file says {proof.outcome}: {proof.reason}")
+        raise VerificationError(f"the file says {proof.outcome}: {proof.reason}", code="proof-not-proved")
     if proof.size != points.shape[0]:
-        raise ProofSizeMismatch(f"the proof is about {proof.size} keys, not {points.shape[0]}")
+        raise VerificationError(
+            f"the proof is about {proof.size} keys, not {points.shape[0]}", code="proof-size-mismatch"
+        )
     if proof.digest != _digest(points, cap, sigma, proof.partition):
-        raise ProofDigestMismatch("the keys, the cap, the width or the partition are not those of the proof")
+        raise VerificationError(
+            "the keys, the cap, the width or the partition are not those of the proof", code="proof-digest-mismatch"
+        )
     check = _Check(points, proof, Fraction(cap), sigma)
     if check.margin.size:
         check.with_margin()
@@ -251,7 +234,9 @@ class _Check:
         )
         strays = np.flatnonzero(letters[first][inverse.ravel()] != letters)
         if strays.size:
-            raise ProofCopiesSplit(f"row {strays[0]} is a copy of a key that the proof puts in another group")
+            raise VerificationError(
+                f"row {strays[0]} is a copy of a key that the proof puts in another group", code="proof-copies-split"
+            )
         order = np.argsort(first)
         self.keys, self.rows = np.ascontiguousarray(distinct[order]), first[order]
         self.caps = [cap * int(m) for m in copies[order]]
@@ -267,13 +252,20 @@ class _Check:
         """Steps 5 to 8 of docs/formats/proof.md."""
         witness = self.proof.witness
         if witness is None:
-            raise ProofWitnessMissing("the partition has a margin, but the file has no witness")
+            raise VerificationError(
+                "the partition has a margin, but the file has no witness", code="proof-witness-missing"
+            )
         if len(witness.numerators) != self.margin.size:
-            raise ProofWitnessLength(f"{len(witness.numerators)} coefficients for {self.margin.size} margin keys")
+            raise VerificationError(
+                f"{len(witness.numerators)} coefficients for {self.margin.size} margin keys",
+                code="proof-witness-length",
+            )
         self.weights[: self.margin.size] = [Fraction(x, 1 << witness.scale) for x in witness.numerators]
         mass = sum(self.weights, Fraction(0))
         if mass != 1:
-            raise ProofWitnessMass(f"the coefficients miss a mass of 1 by {float(mass - 1)!r}")
+            raise VerificationError(
+                f"the coefficients miss a mass of 1 by {float(mass - 1)!r}", code="proof-witness-mass"
+            )
         most = min(witness.scale + GUARD, ENOUGH_BITS)
         eigenvalue = self.smallest_eigenvalue(most)
         everyone = np.arange(self.keys.shape[0])
@@ -290,14 +282,20 @@ class _Check:
             site = int(open_sites[0])
             row, where = int(self.rows[site]), f"{open_sites.size} distinct keys, the first in row {{}}"
             if site in self.margin:
-                raise ProofCoefficientUnproved(f"not shown to lie inside the box: {where.format(row)}")
-            raise ProofSlackUnproved(f"slack not shown to have its sign: {where.format(row)}")
+                raise VerificationError(
+                    f"not shown to lie inside the box: {where.format(row)}", code="proof-coefficient-unproved"
+                )
+            raise VerificationError(
+                f"slack not shown to have its sign: {where.format(row)}", code="proof-slack-unproved"
+            )
 
     def without_margin(self) -> None:
         """Step 9: every reserve key strictly inside, every bound key strictly outside some offset."""
         mass = sum(self.weights, Fraction(0))
         if mass != 1:
-            raise ProofMassUnproved(f"the caps of the bound keys miss a mass of 1 by {float(mass - 1)!r}")
+            raise VerificationError(
+                f"the caps of the bound keys miss a mass of 1 by {float(mass - 1)!r}", code="proof-mass-unproved"
+            )
         if not self.reserve.size:
             return
         middle, radius = self.similarities(np.arange(self.keys.shape[0]))
@@ -314,7 +312,9 @@ class _Check:
             if separated is False:
                 break
         row = int(self.rows[inner[0]])
-        raise ProofSlackUnproved(f"no offset shown between the groups: row {row} may be on the wrong side")
+        raise VerificationError(
+            f"no offset shown between the groups: row {row} may be on the wrong side", code="proof-slack-unproved"
+        )
 
     def unproved(self, eigenvalue: float, slack: Vector, radius: Vector) -> IndexArray:
         """Sites of which point 3 of the module's proof does not hold yet; with −radius, those that never get there."""
@@ -417,7 +417,9 @@ class _Check:
             found = self.ball_eigenvalue(bits, SHARP if bits < most else 0.5)
             if found > 0.0:
                 return found
-        raise ProofConditionUnproved(f"{most} bits do not invert the margin's kernel matrix")
+        raise VerificationError(
+            f"{most} bits do not invert the margin's kernel matrix", code="proof-condition-unproved"
+        )
 
     def ball_eigenvalue(self, bits: int, allowed: float) -> float:
         """The same in ball arithmetic; 0 where the defect is not below `allowed`."""
@@ -510,15 +512,15 @@ def _finding_out(found: Finding) -> dict[str, object]:
 
 def _parse(data: bytes) -> Proof:
     if len(data) > LARGEST_FILE:
-        raise ProofTooLarge(f"{len(data)} bytes exceed the limit of {LARGEST_FILE}")
+        raise VerificationError(f"{len(data)} bytes exceed the limit of {LARGEST_FILE}", code="proof-too-large")
     try:
         content = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError):
-        raise ProofNotJson("the file is not JSON") from None
+        raise VerificationError("the file is not JSON", code="proof-not-json") from None
     if not isinstance(content, dict):
-        raise ProofNotJson("the file is not a JSON object")
+        raise VerificationError("the file is not a JSON object", code="proof-not-json")
     if content.get("format") != FORMAT:
-        raise ProofFormatUnsupported(f"the format is not {FORMAT}")
+        raise VerificationError(f"the format is not {FORMAT}", code="proof-format-unsupported")
     _exactly(content, {"format"} | {field.name for field in fields(Proof)})
     proof = Proof(
         outcome=_one_of(content["outcome"], "outcome", get_args(Outcome)),
@@ -533,34 +535,36 @@ def _parse(data: bytes) -> Proof:
     )
     _coherent(proof)
     if proof.to_bytes() != data:
-        raise ProofNotCanonical("the file says something that it should spell differently")
+        raise VerificationError("the file says something that it should spell differently", code="proof-not-canonical")
     return proof
 
 
 def _coherent(proof: Proof) -> None:
     rows = [found.row for found in (*proof.undecided, *proof.wrong) if found.row is not None]
     if any(not 0 <= row < proof.size for row in rows):
-        raise ProofContradictory("a finding is about a row that does not exist")
+        raise VerificationError("a finding is about a row that does not exist", code="proof-contradictory")
     if proof.outcome == "proved" and (proof.undecided or proof.wrong or proof.reason):
-        raise ProofContradictory("the outcome is proved, yet something is listed against it")
+        raise VerificationError("the outcome is proved, yet something is listed against it", code="proof-contradictory")
     if proof.outcome != "proved" and (proof.witness or not proof.reason):
-        raise ProofContradictory(f"the outcome is {proof.outcome}, which needs a reason and has no witness")
+        raise VerificationError(
+            f"the outcome is {proof.outcome}, which needs a reason and has no witness", code="proof-contradictory"
+        )
     if proof.outcome == "disproved" and not proof.wrong:
-        raise ProofContradictory("the outcome is disproved, and nothing is wrong")
+        raise VerificationError("the outcome is disproved, and nothing is wrong", code="proof-contradictory")
     if proof.witness is not None and MARGIN not in proof.partition:
-        raise ProofContradictory("there is a witness, and no margin")
+        raise VerificationError("there is a witness, and no margin", code="proof-contradictory")
 
 
 def _exactly(content: dict[str, Any], names: set[str]) -> None:
     for name in sorted(names - set(content)):
-        raise ProofFieldMissing(f"there is no {name}")
+        raise VerificationError(f"there is no {name}", code="proof-field-missing")
     for name in sorted(set(content) - names):
-        raise ProofFieldUnknown(f"{name[:40]!r} is not a field of {FORMAT}")
+        raise VerificationError(f"{name[:40]!r} is not a field of {FORMAT}", code="proof-field-unknown")
 
 
 def _findings(value: Any, name: str) -> tuple[Finding, ...]:
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise ProofFieldInvalid(f"{name} is not a list of objects")
+        raise VerificationError(f"{name} is not a list of objects", code="proof-field-invalid")
     found = []
     for item in value:
         _exactly(item, {field.name for field in fields(Finding)})
@@ -574,31 +578,31 @@ def _witness(value: Any) -> Witness | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise ProofFieldInvalid("witness is neither null nor an object")
+        raise VerificationError("witness is neither null nor an object", code="proof-field-invalid")
     _exactly(value, {field.name for field in fields(Witness)})
     scale = _integer(value["scale"], "scale", 1, MOST_BITS)
     listed = value["numerators"]
     if not isinstance(listed, list):
-        raise ProofFieldInvalid("numerators is not a list")
+        raise VerificationError("numerators is not a list", code="proof-field-invalid")
     digits = f"(0|[1-9a-f][0-9a-f]{{0,{scale // 4 + 1}}})"
     return Witness(scale, tuple(int(_matching(x, "a numerator", digits), 16) for x in listed))
 
 
 def _matching(value: Any, name: str, pattern: str) -> str:
     if not isinstance(value, str) or re.fullmatch(pattern, value, re.DOTALL) is None:
-        raise ProofFieldInvalid(f"{name} is not spelled as it should be")
+        raise VerificationError(f"{name} is not spelled as it should be", code="proof-field-invalid")
     return value
 
 
 def _one_of(value: Any, name: str, allowed: tuple[str, ...]) -> Any:
     if value not in allowed:
-        raise ProofFieldInvalid(f"{name} is not one of {', '.join(allowed)}")
+        raise VerificationError(f"{name} is not one of {', '.join(allowed)}", code="proof-field-invalid")
     return value
 
 
 def _integer(value: Any, name: str, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ProofFieldInvalid(f"{name} is not an integer from {least} to {most}")
+        raise VerificationError(f"{name} is not an integer from {least} to {most}", code="proof-field-invalid")
     return value
 
 
@@ -608,5 +612,5 @@ def _float(value: Any, name: str) -> float:
     except (ValueError, OverflowError):
         number = math.nan
     if math.isnan(number):
-        raise ProofFieldInvalid(f"{name} is not a hexadecimal float")
+        raise VerificationError(f"{name} is not a hexadecimal float", code="proof-field-invalid")
     return number

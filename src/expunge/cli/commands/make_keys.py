@@ -11,6 +11,7 @@ import typer
 from expunge.cli.command_definition import command
 from expunge.cli.context import Session, write_file
 from expunge.cli.errors import PASSPHRASE
+from expunge.errors import StoreError
 
 __all__ = ["add"]
 
@@ -48,7 +49,6 @@ def keygen(
     The private key is a new file that only you can read (mode 0600); an existing file is never replaced. It is
     encrypted if $EXPUNGE_PASSPHRASE is set. Give the public key, and its id over another channel, to whoever verifies.
     """
-    from expunge.ledger.errors import SigningKeyExists
     from expunge.ledger.note import NoteAlgorithm, NoteKey
     from expunge.ledger.signing import SigningKey, save_signing_key, save_verifying_key
 
@@ -57,7 +57,7 @@ def keygen(
     for file in filter(None, (path, public, verifier)):
         # All or none: a private key whose public half is missing would only be in the way.
         if os.path.lexists(file):
-            raise SigningKeyExists(f"{file} exists; a key is never overwritten")
+            raise StoreError(f"{file} exists; a key is never overwritten", code="signing-key-exists")
     passphrase = os.environ.get(PASSPHRASE) or None
     key = SigningKey.generate()
     named = None if witness is None else NoteKey(witness, key.public, NoteAlgorithm.COSIGNATURE_V1).to_text()

@@ -14,7 +14,7 @@ from expunge.cli.command_definition import command, group
 from expunge.cli.context import Session, read_file, write_file
 from expunge.cli.errors import PASSPHRASE
 from expunge.cli.trust_options import OriginOption, TrustOption, trusted
-from expunge.errors import InputError
+from expunge.errors import InputError, VerificationError
 
 if TYPE_CHECKING:
     from expunge.ledger.checkpoint import Checkpoint
@@ -254,12 +254,14 @@ def head_content(head: Checkpoint) -> dict[str, Any]:
 
 def _extension(store: Store, kept: bytes, log_keys: Iterable[NoteKey], origin: str) -> bytes:
     """The proof that the log only grew since a kept head; a log that did not has none."""
-    from expunge.ledger.errors import ConsistencySizesReversed
     from expunge.verify import verify_consistency
 
     head, _ = head_of(kept)
     if head.size > store.size:
-        raise ConsistencySizesReversed(f"the kept head has {head.size} leaves, the log {store.size}: it was truncated")
+        raise VerificationError(
+            f"the kept head has {head.size} leaves, the log {store.size}: it was truncated",
+            code="consistency-sizes-reversed",
+        )
     proof = store.consistency(head.size).to_bytes()
     verify_consistency(kept_head(kept), proof, log_keys, origin)
     return proof

@@ -24,7 +24,7 @@ from expunge.cli.trust_options import (
     trusted,
     witnesses,
 )
-from expunge.errors import InputError, StoreError
+from expunge.errors import InputError, StoreError, VerificationError
 
 if TYPE_CHECKING:
     from expunge.ledger.event import Event
@@ -407,7 +407,6 @@ def checkpoint(
 
 
 def _check_subject(event: Event | None, subject: str | None, salt: str | None) -> None:
-    from expunge.ledger.errors import CommitmentMismatch
     from expunge.ledger.event import subject_commitment
 
     if subject is None or salt is None:
@@ -418,7 +417,9 @@ def _check_subject(event: Event | None, subject: str | None, salt: str | None) -
         raise InputError(f"--salt is hexadecimal, not {salt[:40]!r}") from None
     shown = subject_commitment(secret, subject)
     if event is None or event.kind != "subject_erased" or event.subject.sha256 != shown:
-        raise CommitmentMismatch(f"this is not the summary of an erasure of {subject!r} under this salt")
+        raise VerificationError(
+            f"this is not the summary of an erasure of {subject!r} under this salt", code="commitment-mismatch"
+        )
 
 
 def read_log(path: Path) -> list[bytes]:

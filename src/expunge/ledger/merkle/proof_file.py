@@ -12,20 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from expunge.errors import VerificationError
 from expunge.ledger.checkpoint import Checkpoint, parse_checkpoint, verify_checkpoint, verify_extension
 from expunge.ledger.encoding import decode_base64, decode_decimal, encode_base64
-from expunge.ledger.errors import (
-    LogProofExtraInvalid,
-    LogProofHashInvalid,
-    LogProofHeaderInvalid,
-    LogProofIndexInvalid,
-    LogProofNotUtf8,
-    LogProofOldSizeInvalid,
-    LogProofOldSizeMismatch,
-    LogProofTooLarge,
-    LogProofTooManyHashes,
-    LogProofUnterminated,
-)
 from expunge.ledger.merkle.hashing import HASH_SIZE, leaf_hash
 from expunge.ledger.merkle.tree_proof import verify_inclusion
 from expunge.ledger.note import MAX_NOTE_BYTES, NoteKey, SignedNote, parse_note
@@ -79,15 +68,17 @@ def parse_inclusion_proof(data: bytes) -> InclusionProof:
     """Read a ``.tlog-proof`` file. Nothing in it is to be trusted before it is verified."""
     lines, checkpoint = _open(data)
     if not lines or lines.pop(0) != _HEADER:
-        raise LogProofHeaderInvalid(f"an inclusion proof begins with {_HEADER}")
+        raise VerificationError(f"an inclusion proof begins with {_HEADER}", code="log-proof-header-invalid")
     extra = None
     if lines and lines[0].startswith("extra "):
         extra = decode_base64(lines.pop(0).removeprefix("extra "))
         if extra is None:
-            raise LogProofExtraInvalid("the extra data are not base64")
+            raise VerificationError("the extra data are not base64", code="log-proof-extra-invalid")
     index = _numbered(lines, "index ")
     if index is None:
-        raise LogProofIndexInvalid("the line with the leaf's index is missing or not a decimal")
+        raise VerificationError(
+            "the line with the leaf's index is missing or not a decimal", code="log-proof-index-invalid"
+        )
     return InclusionProof(index, _hashes(lines), checkpoint, extra)
 
 
@@ -96,7 +87,9 @@ def parse_extension_proof(data: bytes) -> ExtensionProof:
     lines, checkpoint = _open(data)
     old_size = _numbered(lines, "old ")
     if old_size is None:
-        raise LogProofOldSizeInvalid("the line with the older size is missing or not a decimal")
+        raise VerificationError(
+            "the line with the older size is missing or not a decimal", code="log-proof-old-size-invalid"
+        )
     return ExtensionProof(old_size, _hashes(lines), checkpoint)
 
 
@@ -111,7 +104,10 @@ def verify_extension_proof(proof: ExtensionProof, old: Checkpoint, keys: Iterabl
     """Check that the log of ``old``, a head kept earlier, signed the carried head and only added to it."""
     verify_checkpoint(proof.checkpoint, keys, old.origin)
     if proof.old_size != old.size:
-        raise LogProofOldSizeMismatch(f"the proof starts from size {proof.old_size}, the kept head is {old.size}")
+        raise VerificationError(
+            f"the proof starts from size {proof.old_size}, the kept head is {old.size}",
+            code="log-proof-old-size-mismatch",
+        )
     verify_extension(old, parse_checkpoint(proof.checkpoint.text), proof.path)
 
 
@@ -123,14 +119,16 @@ def _carry(head: list[str], path: tuple[bytes, ...], checkpoint: SignedNote) -> 
 def _open(data: bytes) -> tuple[list[str], SignedNote]:
     """Split a proof at its first empty line; return the lines before it and the note after it."""
     if len(data) > _MAX_PROOF_BYTES:
-        raise LogProofTooLarge(f"a proof of {len(data)} bytes exceeds the limit of {_MAX_PROOF_BYTES}")
+        raise VerificationError(
+            f"a proof of {len(data)} bytes exceeds the limit of {_MAX_PROOF_BYTES}", code="log-proof-too-large"
+        )
     head, separator, note = data.partition(b"\n\n")
     if not separator:
-        raise LogProofUnterminated("no empty line separates the path from the checkpoint")
+        raise VerificationError("no empty line separates the path from the checkpoint", code="log-proof-unterminated")
     try:
         lines = head.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
-        raise LogProofNotUtf8(f"byte {error.start} of the proof is not UTF-8") from None
+        raise VerificationError(f"byte {error.start} of the proof is not UTF-8", code="log-proof-not-utf8") from None
     return lines, parse_note(note)
 
 
@@ -142,11 +140,11 @@ def _numbered(lines: list[str], label: str) -> int | None:
 
 def _hashes(lines: list[str]) -> tuple[bytes, ...]:
     if len(lines) > _MAX_HASHES:
-        raise LogProofTooManyHashes(f"{len(lines)} hashes are more than any tree needs")
+        raise VerificationError(f"{len(lines)} hashes are more than any tree needs", code="log-proof-too-many-hashes")
     path = []
     for line in lines:
         digest = decode_base64(line)
         if digest is None or len(digest) != HASH_SIZE:
-            raise LogProofHashInvalid(f"{line[:60]!r} is not a hash")
+            raise VerificationError(f"{line[:60]!r} is not a hash", code="log-proof-hash-invalid")
         path.append(digest)
     return tuple(path)

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from expunge.errors import InputError, StoreError
-from expunge.ledger.errors import FrontierMalformed
+from expunge.errors import InputError, StoreError, VerificationError
 from expunge.ledger.merkle.hashing import EMPTY_ROOT, HASH_SIZE, MAX_TREE_SIZE, node_hash
 
 __all__ = [
@@ -91,10 +90,10 @@ class Frontier:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Frontier:
-        """Read what :meth:`to_bytes` wrote; anything else raises :class:`FrontierMalformed`."""
+        """Read what :meth:`to_bytes` wrote; anything else raises :class:`frontier-malformed`."""
         size = int.from_bytes(data[:8], "big")
         if len(data) != 8 + HASH_SIZE * size.bit_count() or size > MAX_TREE_SIZE:
-            raise FrontierMalformed(f"{len(data)} bytes are not the frontier of a tree")
+            raise VerificationError(f"{len(data)} bytes are not the frontier of a tree", code="frontier-malformed")
         return cls(size, tuple(data[at : at + HASH_SIZE] for at in range(8, len(data), HASH_SIZE)))
 
 

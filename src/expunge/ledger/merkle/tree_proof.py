@@ -13,19 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from expunge.ledger.errors import (
-    ConsistencyFork,
-    ConsistencyNewRootMismatch,
-    ConsistencyOldRootMismatch,
-    ConsistencyPathLength,
-    ConsistencySizesReversed,
-    EmptyRootMismatch,
-    HashLengthInvalid,
-    InclusionIndexOutOfRange,
-    InclusionPathLength,
-    InclusionRootMismatch,
-    TreeSizeOutOfRange,
-)
+from expunge.errors import VerificationError
 from expunge.ledger.merkle.hashing import EMPTY_ROOT, HASH_SIZE, MAX_TREE_SIZE, node_hash
 
 __all__ = ["verify_consistency", "verify_inclusion"]
@@ -36,13 +24,15 @@ def verify_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], 
     _check_size(size)
     _check_hashes(leaf, root, *path)
     if not 0 <= index < size:
-        raise InclusionIndexOutOfRange(f"there is no leaf {index} in a tree of {size}")
+        raise VerificationError(f"there is no leaf {index} in a tree of {size}", code="inclusion-index-out-of-range")
     # The path turns at every level below the point where the ways to this leaf and to the last leaf part;
     # above it, a level has a sibling only where the leaf lies to the right.
     inner = (index ^ (size - 1)).bit_length()
     needed = inner + (index >> inner).bit_count()
     if len(path) != needed:
-        raise InclusionPathLength(f"leaf {index} of {size} needs {needed} hashes, not {len(path)}")
+        raise VerificationError(
+            f"leaf {index} of {size} needs {needed} hashes, not {len(path)}", code="inclusion-path-length"
+        )
 
     node, last, digest = index, size - 1, leaf
     for sibling in path:
@@ -51,7 +41,9 @@ def verify_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], 
         digest = node_hash(sibling, digest) if node & 1 else node_hash(digest, sibling)
         node, last = node >> 1, last >> 1
     if digest != root:
-        raise InclusionRootMismatch(f"leaf {index} leads to root {digest.hex()}, not {root.hex()}")
+        raise VerificationError(
+            f"leaf {index} leads to root {digest.hex()}, not {root.hex()}", code="inclusion-root-mismatch"
+        )
 
 
 def verify_consistency(old_size: int, old_root: bytes, new_size: int, new_root: bytes, path: Sequence[bytes]) -> None:
@@ -64,14 +56,22 @@ def verify_consistency(old_size: int, old_root: bytes, new_size: int, new_root: 
     _check_hashes(old_root, new_root, *path)
     for size, root in ((old_size, old_root), (new_size, new_root)):
         if size == 0 and root != EMPTY_ROOT:
-            raise EmptyRootMismatch(f"an empty tree has root {EMPTY_ROOT.hex()}, not {root.hex()}")
+            raise VerificationError(
+                f"an empty tree has root {EMPTY_ROOT.hex()}, not {root.hex()}", code="empty-root-mismatch"
+            )
     if old_size > new_size:
-        raise ConsistencySizesReversed(f"the log shrank from {old_size} to {new_size} leaves")
+        raise VerificationError(
+            f"the log shrank from {old_size} to {new_size} leaves", code="consistency-sizes-reversed"
+        )
     if old_size in (0, new_size):
         if path:
-            raise ConsistencyPathLength(f"sizes {old_size} and {new_size} need no hashes, not {len(path)}")
+            raise VerificationError(
+                f"sizes {old_size} and {new_size} need no hashes, not {len(path)}", code="consistency-path-length"
+            )
         if old_size == new_size and old_root != new_root:
-            raise ConsistencyFork(f"two roots at size {old_size}: {old_root.hex()} and {new_root.hex()}")
+            raise VerificationError(
+                f"two roots at size {old_size}: {old_root.hex()} and {new_root.hex()}", code="consistency-fork"
+            )
         return
     _fold_consistency(old_size, old_root, new_size, new_root, path)
 
@@ -86,7 +86,9 @@ def _fold_consistency(old_size: int, old_root: bytes, new_size: int, new_root: b
     inner = (node ^ last).bit_length()
     needed = inner + (node >> inner).bit_count() + (1 if node else 0)
     if len(path) != needed:
-        raise ConsistencyPathLength(f"sizes {old_size} and {new_size} need {needed} hashes, not {len(path)}")
+        raise VerificationError(
+            f"sizes {old_size} and {new_size} need {needed} hashes, not {len(path)}", code="consistency-path-length"
+        )
 
     hashes = iter(path)
     old_digest = new_digest = next(hashes) if node else old_root
@@ -100,17 +102,21 @@ def _fold_consistency(old_size: int, old_root: bytes, new_size: int, new_root: b
             new_digest = node_hash(new_digest, sibling)
         node, last = node >> 1, last >> 1
     if old_digest != old_root:
-        raise ConsistencyOldRootMismatch(f"the path leads to old root {old_digest.hex()}, not {old_root.hex()}")
+        raise VerificationError(
+            f"the path leads to old root {old_digest.hex()}, not {old_root.hex()}", code="consistency-old-root-mismatch"
+        )
     if new_digest != new_root:
-        raise ConsistencyNewRootMismatch(f"the path leads to new root {new_digest.hex()}, not {new_root.hex()}")
+        raise VerificationError(
+            f"the path leads to new root {new_digest.hex()}, not {new_root.hex()}", code="consistency-new-root-mismatch"
+        )
 
 
 def _check_size(size: int) -> None:
     if not 0 <= size <= MAX_TREE_SIZE:
-        raise TreeSizeOutOfRange(f"a tree has 0 to 2^63 - 1 leaves, not {size}")
+        raise VerificationError(f"a tree has 0 to 2^63 - 1 leaves, not {size}", code="tree-size-out-of-range")
 
 
 def _check_hashes(*hashes: bytes) -> None:
     for digest in hashes:
         if len(digest) != HASH_SIZE:
-            raise HashLengthInvalid(f"a hash has {HASH_SIZE} bytes, not {len(digest)}")
+            raise VerificationError(f"a hash has {HASH_SIZE} bytes, not {len(digest)}", code="hash-length-invalid")

@@ -10,11 +10,11 @@ from fastapi import Request
 from starlette.responses import Response
 
 import expunge
+from expunge.errors import InputError
 from expunge.service.auth import caller, needs, router
 from expunge.service.context import house_of
 from expunge.service.frontend.files import ticket
 from expunge.service.json_response import Answer
-from expunge.service.request_errors import NotFound
 from expunge.service.routes.ledger_pages import keys_of
 from expunge.service.schemas import responses as shapes
 from expunge.service.tokens import SCOPES
@@ -52,7 +52,7 @@ async def report(request: Request) -> Response:
     """Where the audit report can be seen for the next five minutes."""
     house = house_of(request)
     if house.settings.report is None:
-        raise NotFound("this service shows no report")
+        raise InputError("this service shows no report", code="not-found")
     return Answer({"url": f"/report/{ticket(house.store)}/"})
 
 

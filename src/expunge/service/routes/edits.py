@@ -21,7 +21,6 @@ from expunge.service.auth import memory_of, needs, router
 from expunge.service.context import house_of
 from expunge.service.json_response import Answer, preview_content, receipt_content, tagged
 from expunge.service.problems import problem_of
-from expunge.service.request_errors import NotFound
 from expunge.service.schemas import responses as shapes
 from expunge.service.schemas.requests import Admission, Batch, Deletion, Pruning, Rebuilding, check_batch, check_vectors
 from expunge.store import Preview, SignedReceipt, Stale, StoredMemory
@@ -87,10 +86,8 @@ async def admit_batch(
         try:
             done = await _edited(request, "admission", act, None if place else if_match)
             items.append({"receipt": _content(done)})
-        except NotFound:
-            raise
         except ExpungeError as problem:
-            if isinstance(problem, Stale):
+            if isinstance(problem, Stale) or problem.code == "not-found":
                 raise
             items.append({"problem": problem_of(problem)})
             failed += 1
@@ -168,7 +165,7 @@ async def _edited(request: Request, action: str, act: Act, if_match: str | None)
             raise
         except StoreError:
             if memory.name not in house.store:
-                raise NotFound("the memory was dropped in the meantime") from None
+                raise InputError("the memory was dropped in the meantime", code="not-found") from None
             raise
         if isinstance(done, Receipt):
             house.metrics.edited(action, done, time.perf_counter() - started)

@@ -11,12 +11,12 @@ from sqlalchemy import select
 from starlette.responses import Response
 
 from expunge.certificates.certificate import ReserveCertificate
+from expunge.errors import InputError
 from expunge.memory.version import View
 from expunge.service.auth import memory_of, needs, router
 from expunge.service.context import House, house_of
 from expunge.service.json_response import groups_of, payload_content, tagged, warranty_content
 from expunge.service.memory_map.projection_plane import ERASURES, chart_content, erased_content
-from expunge.service.request_errors import NotFound
 from expunge.service.schemas import responses as shapes
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, place_of, position
 from expunge.store import Leaf, StoredMemory
@@ -59,7 +59,7 @@ async def show_entry(request: Request, name: str, entry: str) -> Response:
         elif record is not None:
             found = _pruned(view, entry)
         else:
-            raise NotFound("there is no such entry in this memory")
+            raise InputError("there is no such entry in this memory", code="not-found")
         return found, view.digest
 
     return tagged(*await house_of(request).desk.read(lambda: memory_of(request).look(seen)))
@@ -74,7 +74,7 @@ async def show_certificate(request: Request, name: str, entry: str) -> Response:
     def found() -> tuple[dict[str, Any], str]:
         memory = memory_of(request)
         if entry not in memory:
-            raise NotFound("there is no such live entry in this memory")
+            raise InputError("there is no such live entry in this memory", code="not-found")
         certificate, digest = memory.certificate(entry), memory.digest
         if isinstance(certificate, ReserveCertificate):
             return {"kind": "reserve", **asdict(certificate)}, digest

@@ -7,10 +7,10 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
+from expunge.errors import InputError
 from expunge.service.auth import caller, memory_of, needs, router
 from expunge.service.context import house_of
 from expunge.service.json_response import Answer
-from expunge.service.request_errors import NotFound
 from expunge.service.schemas import responses as shapes
 from expunge.service.schemas.requests import Holding
 from expunge.store import Leaf
@@ -47,7 +47,7 @@ async def release_hold(request: Request, number: int) -> Response:
         hold = next((hold for hold in house.store.holds() if hold.number == number), None)
         # To a token of one memory a hold on another is not there: it would tell that there is one.
         if hold is None or not token.covers(hold.memory):
-            raise NotFound("there is no such hold")
+            raise InputError("there is no such hold", code="not-found")
         return house.store.release(hold)
 
     leaf = await house.desk.edit("holds", released)

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 from fastapi import Header, Request
 from starlette.responses import Response
 
+from expunge.errors import InputError
 from expunge.service.auth import caller, memory_of, needs, router
 from expunge.service.context import House, house_of
 from expunge.service.job_kinds import KINDS
 from expunge.service.jobs import Job
 from expunge.service.json_response import Answer, preview_content
-from expunge.service.request_errors import Forbidden, NotFound
 from expunge.service.routes.edits import DryRun, IdempotencyKey
 from expunge.service.schemas import responses as shapes
 from expunge.service.schemas.requests import Erasure
@@ -89,10 +89,10 @@ async def show_job(request: Request, job: str, prefer: Prefer = None) -> Respons
     house, token = house_of(request), caller(request)
     found = await house.jobs.find(job)
     if found is None:
-        raise NotFound("there is no such job; they are kept for seven days")
+        raise InputError("there is no such job; they are kept for seven days", code="not-found")
     kind = found.kind
     if not token.scopes & set(kind.scopes) or not token.covers(None if kind.store_wide else found.spec["memory"]):
-        raise Forbidden("this token may not see jobs of this kind")
+        raise InputError("this token may not see jobs of this kind", code="forbidden")
     return Answer(_content(await house.jobs.wait(found, _patience(prefer))))
 
 

@@ -21,7 +21,6 @@ from expunge.ledger.receipt_format import PREDICATE_TYPE, parse_predicate
 from expunge.service.auth import caller, memory_of, needs, router
 from expunge.service.context import House, house_of
 from expunge.service.json_response import Answer
-from expunge.service.request_errors import NotFound
 from expunge.service.schemas import responses as shapes
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position
 from expunge.service.schemas.requests import Submission
@@ -185,7 +184,7 @@ def _leaf(store: Store, index: int, names: dict[str, str], memory: str | None) -
     """A leaf, which to a token of one memory is not there if it is about another."""
     leaf = store.leaf(index) if 0 <= index < min(store.size, _LARGEST) else None
     if leaf is None or (memory is not None and names.get(leaf.memory or "") != memory):
-        raise NotFound("the ledger has no such leaf")
+        raise InputError("the ledger has no such leaf", code="not-found")
     return leaf
 
 

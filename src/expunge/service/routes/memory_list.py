@@ -11,7 +11,6 @@ from expunge.errors import InputError, VerificationError
 from expunge.service.auth import caller, memory_of, needs, router
 from expunge.service.context import house_of
 from expunge.service.json_response import Answer, summary_content, tagged
-from expunge.service.request_errors import Forbidden, NotFound, Taken
 from expunge.service.routes.edits import IdempotencyKey, IfMatch, expected_digest
 from expunge.service.schemas import responses as shapes
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position
@@ -49,7 +48,7 @@ async def create_memory(request: Request, form: Creation) -> Response:
     """Fit a memory to entries, and keep it under a name."""
     house = house_of(request)
     if not caller(request).covers(form.name):
-        raise Forbidden("this token is for another memory")
+        raise InputError("this token is for another memory", code="forbidden")
     limits = house.settings.limits
     check_vectors(limits, "keys", *form.keys)
     check_vectors(limits, "values", *form.values)
@@ -88,7 +87,7 @@ async def drop_memory(
         except InputError:
             if known in house.store:
                 raise
-            raise NotFound("there is no such memory in this store") from None
+            raise InputError("there is no such memory in this store", code="not-found") from None
 
     leaf = await house.desk.edit(f"name {known}", dropped)
     return Answer({"index": leaf.index, "kind": leaf.kind})
@@ -96,7 +95,7 @@ async def drop_memory(
 
 def _created(store: Store, form: Creation) -> StoredMemory:
     if form.name in store:
-        raise Taken("there is a memory of this name already")
+        raise InputError("there is a memory of this name already", code="taken")
     return store.create(
         form.name,
         form.keys,

@@ -17,7 +17,6 @@ from expunge.service.auth import memory_of, needs, router
 from expunge.service.context import house_of
 from expunge.service.json_response import check_content, groups_of, tagged
 from expunge.service.memory_map.projection_plane import projection_of
-from expunge.service.request_errors import NotFound
 from expunge.service.schemas import responses as shapes
 from expunge.service.schemas.requests import Explanation, Queries, Search, check_batch, check_vectors
 from expunge.types import Vector
@@ -119,7 +118,7 @@ def _place(view: View, form: Explanation) -> Vector:
     if form.like is not None:
         slot = view.slot(form.like)
         if slot is None:
-            raise NotFound("there is no such live entry in this memory")
+            raise InputError("there is no such live entry in this memory", code="not-found")
         return np.asarray(view.keys[int(np.searchsorted(view.slots, slot))])
     if form.at is not None:
         if np.abs(form.at).max() > 1e100:

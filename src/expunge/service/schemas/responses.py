@@ -124,6 +124,7 @@ class Problem(Shape):
     status: int
     detail: str
     error: str
+    code: str
     exit_code: int
     instance: str | None = None
     measured: Number | None = None

@@ -16,8 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Executable
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from expunge.errors import ExpungeError, StoreError, VerificationError
-from expunge.store.errors import Busy
+from expunge.errors import Busy, ExpungeError, StoreError, VerificationError
 
 __all__ = ["Database", "Vacuumed", "each", "translated"]
 

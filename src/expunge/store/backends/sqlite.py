@@ -21,11 +21,10 @@ from sqlalchemy import URL, Connection, bindparam, create_engine, event, text, u
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from expunge.errors import InputError, StoreError
+from expunge.errors import Busy, InputError, StoreError
 from expunge.store.backends.database import Database, Vacuumed, each, translated
 from expunge.store.backends.tables import secrets
 from expunge.store.encryption import SECRET_BYTES
-from expunge.store.errors import Busy
 
 __all__ = ["Sqlite"]
 

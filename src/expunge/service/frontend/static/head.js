@@ -40,7 +40,7 @@ async function compare() {
   const older = headIn(kept);
   const { text } = await get(`/v1/log/consistency?since=${older.size}`).catch((error) => {
     if (error.status === 422)
-      fail("ConsistencySizesReversed", `the ledger no longer has the ${older.size} leaves that this browser saw`);
+      fail("consistency-sizes-reversed", `the ledger no longer has the ${older.size} leaves that this browser saw`);
     throw error;
   });
   const newer = await verifyExtension(toUtf8(kept.note), toUtf8(text), await parseTrust(kept.key));

@@ -9,16 +9,16 @@ const MAX_VALUES = 200_000;
 const ESCAPES = { '"': '"', "\\": "\\", "/": "/", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
 
 export function parseCanonical(bytes, limit, maxValues = MAX_VALUES) {
-  if (bytes.length > limit) fail("JsonTooLarge", `${bytes.length} bytes of JSON exceed the limit of ${limit}`);
+  if (bytes.length > limit) fail("json-too-large", `${bytes.length} bytes of JSON exceed the limit of ${limit}`);
   const text = fromUtf8(bytes);
-  if (text === null) fail("JsonNotUtf8", "the bytes are not UTF-8");
+  if (text === null) fail("json-not-utf8", "the bytes are not UTF-8");
   checkShape(text, maxValues);
   const value = new Parser(text).document();
   const canonical = write(value);
   if (canonical !== text) {
     let at = 0;
     while (at < canonical.length && canonical[at] === text[at]) at += 1;
-    fail("JsonNotCanonical", `not the RFC 8785 form of its value, from character ${at}`);
+    fail("json-not-canonical", `not the RFC 8785 form of its value, from character ${at}`);
   }
   return value;
 }
@@ -39,11 +39,11 @@ export function checkFields(value, names, what, missing, unknown) {
 function checkShape(text, maxValues) {
   const structure = text.replace(/"(?:[^"\\]|\\[^])*"?/g, "");
   const values = structure.match(/[,[{]/g)?.length ?? 0;
-  if (values >= maxValues) fail("JsonTooManyValues", `more than ${maxValues} values`);
+  if (values >= maxValues) fail("json-too-many-values", `more than ${maxValues} values`);
   let depth = 0;
   for (const bracket of structure.match(/[[\]{}]/g) ?? []) {
     depth += bracket === "[" || bracket === "{" ? 1 : -1;
-    if (depth > MAX_DEPTH) fail("JsonTooDeep", `arrays and objects nest deeper than ${MAX_DEPTH}`);
+    if (depth > MAX_DEPTH) fail("json-too-deep", `arrays and objects nest deeper than ${MAX_DEPTH}`);
   }
 }
 
@@ -55,7 +55,7 @@ function write(value) {
     return `{${names.map((name) => `${write(name)}:${write(value[name])}`).join(",")}}`;
   }
   if (typeof value === "string" && !value.isWellFormed())
-    fail("JsonNotCanonical", "a text in this value is not Unicode");
+    fail("json-not-canonical", "a text in this value is not Unicode");
   return JSON.stringify(value);
 }
 
@@ -73,7 +73,7 @@ class Parser {
   }
 
   wrong(why) {
-    fail("JsonSyntaxInvalid", `not JSON at character ${this.at}: ${why}`);
+    fail("json-syntax-invalid", `not JSON at character ${this.at}: ${why}`);
   }
 
   space() {
@@ -114,12 +114,12 @@ class Parser {
     if (found === null) this.wrong("a value is missing");
     const word = found[0];
     if (found[1] || found[2] || !/[0-9]$/.test(word)) {
-      fail("JsonFloatForbidden", `${word.slice(0, 40)} is a floating-point number; floats travel as hex strings`);
+      fail("json-float-forbidden", `${word.slice(0, 40)} is a floating-point number; floats travel as hex strings`);
     }
     this.at += word.length;
     const integer = Number(word);
     if (!Number.isSafeInteger(integer))
-      fail("JsonIntegerOutOfRange", `integer ${word.slice(0, 20)} is outside ±(2^53 - 1)`);
+      fail("json-integer-out-of-range", `integer ${word.slice(0, 20)} is outside ±(2^53 - 1)`);
     return integer;
   }
 
@@ -177,7 +177,7 @@ class Parser {
       if (this.take("}")) break;
       if (!this.take(",")) this.wrong("a comma is missing");
     }
-    if (twice.length) fail("JsonDuplicateKey", `an object has the key ${show(twice[0])} twice`);
+    if (twice.length) fail("json-duplicate-key", `an object has the key ${show(twice[0])} twice`);
     return value;
   }
 }

@@ -12,31 +12,31 @@ const CONTROL = /[\x00-\x09\x0b-\x1f]/;
 const isLine = (text) => text !== "" && !CONTROL.test(text) && !text.includes("\n");
 
 export function parseNote(bytes) {
-  if (bytes.length > MAX_NOTE) fail("NoteTooLarge", `a note of ${bytes.length} bytes exceeds the limit of ${MAX_NOTE}`);
+  if (bytes.length > MAX_NOTE) fail("note-too-large", `a note of ${bytes.length} bytes exceeds the limit of ${MAX_NOTE}`);
   const content = fromUtf8(bytes);
-  if (content === null) fail("NoteNotUtf8", "the note is not UTF-8");
-  if (CONTROL.test(content)) fail("NoteControlCharacter", "the note has a control character");
-  if (!content.endsWith("\n")) fail("NoteUnterminated", "the note does not end in a newline");
+  if (content === null) fail("note-not-utf8", "the note is not UTF-8");
+  if (CONTROL.test(content)) fail("note-control-character", "the note has a control character");
+  if (!content.endsWith("\n")) fail("note-unterminated", "the note does not end in a newline");
   const at = content.lastIndexOf("\n\n");
-  if (at < 0) fail("NoteSeparatorMissing", "no empty line separates the note's text from its signatures");
+  if (at < 0) fail("note-separator-missing", "no empty line separates the note's text from its signatures");
   const lines = content
     .slice(at + 2)
     .split("\n")
     .slice(0, -1);
-  if (lines.length === 0) fail("NoteUnsigned", "the note has no signature line");
+  if (lines.length === 0) fail("note-unsigned", "the note has no signature line");
   if (lines.length > MAX_SIGNATURES) {
-    fail("NoteTooManySignatures", `${lines.length} signature lines exceed the limit of ${MAX_SIGNATURES}`);
+    fail("note-too-many-signatures", `${lines.length} signature lines exceed the limit of ${MAX_SIGNATURES}`);
   }
   return { text: toUtf8(content.slice(0, at + 1)), signatures: lines.map(parseLine) };
 }
 
 function parseLine(line) {
   const [, name, encoded] = /^— ([^ ]*) (.*)$/s.exec(line) ?? [];
-  if (name === undefined) fail("NoteSignatureLineMalformed", `${show(line)} is not a signature line`);
-  if (!isKeyName(name)) fail("NoteKeyNameInvalid", `${show(name)} is not a key name`);
+  if (name === undefined) fail("note-signature-line-malformed", `${show(line)} is not a signature line`);
+  if (!isKeyName(name)) fail("note-key-name-invalid", `${show(name)} is not a key name`);
   const blob = fromBase64(encoded);
   if (blob === null || blob.length <= 4) {
-    fail("NoteSignatureEncodingInvalid", `the signature by ${name} is not base64 of key id and signature`);
+    fail("note-signature-encoding-invalid", `the signature by ${name} is not base64 of key id and signature`);
   }
   return { name, keyId: blob.subarray(0, 4), signature: blob.slice(4) };
 }
@@ -50,31 +50,31 @@ export async function verifyCheckpoint(note, trust) {
   for (const line of note.signatures) {
     if (line.name !== name || !equal(line.keyId, id)) continue;
     if (line.signature.length !== 64 || !(await verifies(trust.raw, line.signature, note.text))) {
-      fail("NoteSignatureInvalid", `the signature by ${name} is not over this text`);
+      fail("note-signature-invalid", `the signature by ${name} is not over this text`);
     }
     signed = true;
   }
-  if (!signed) fail("NoteSignerUnknown", "no signature on the note is by the trusted key");
+  if (!signed) fail("note-signer-unknown", "no signature on the note is by the trusted key");
   const head = parseCheckpoint(note.text);
   if (head.origin !== name)
-    fail("CheckpointOriginMismatch", `this is a head of ${show(head.origin)}, not of ${show(name)}`);
+    fail("checkpoint-origin-mismatch", `this is a head of ${show(head.origin)}, not of ${show(name)}`);
   return head;
 }
 
 export function parseCheckpoint(text) {
   const lines = fromUtf8(text).split("\n");
   if (lines.length < 4 || lines.at(-1) !== "") {
-    fail("CheckpointLinesMissing", "a checkpoint has an origin, a size and a root, each on a line");
+    fail("checkpoint-lines-missing", "a checkpoint has an origin, a size and a root, each on a line");
   }
   const [origin, sizeLine, rootLine, ...extensions] = lines.slice(0, -1);
   if (!isLine(origin))
-    fail("CheckpointOriginInvalid", "the origin of the checkpoint is empty or has a control character");
+    fail("checkpoint-origin-invalid", "the origin of the checkpoint is empty or has a control character");
   const size = fromDecimal(sizeLine);
-  if (size === null) fail("CheckpointSizeInvalid", `${show(sizeLine)} is not a tree size`);
+  if (size === null) fail("checkpoint-size-invalid", `${show(sizeLine)} is not a tree size`);
   const root = fromBase64(rootLine);
-  if (root?.length !== 32) fail("CheckpointRootInvalid", `${show(rootLine)} is not a root hash`);
+  if (root?.length !== 32) fail("checkpoint-root-invalid", `${show(rootLine)} is not a root hash`);
   if (extensions.length > MAX_EXTENSIONS || !extensions.every(isLine)) {
-    fail("CheckpointExtensionInvalid", "an extension line is empty or has a control character, or there are too many");
+    fail("checkpoint-extension-invalid", "an extension line is empty or has a control character, or there are too many");
   }
   return { origin, size, root };
 }

@@ -18,7 +18,7 @@ const KEPT = ["noop", "refused", "failed"];
 
 export function parseEvent({ type, subjects, predicate }) {
   if (type !== EVENT_TYPE || !has(predicate, ["event", "memory", "time", "facts"]) || !isEvent(predicate, subjects))
-    fail("StatementEventInvalid", "the statement is not an event of a store");
+    fail("statement-event-invalid", "the statement is not an event of a store");
   return predicate;
 }
 

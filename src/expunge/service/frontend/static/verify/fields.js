@@ -15,7 +15,7 @@ const VERSION = /^[0-9A-Za-z][0-9A-Za-z.+!_-]{0,63}$/;
 
 export function object(value, what, names, error) {
   if (!isObject(value)) fail(error, `${what} is not an object`);
-  checkFields(value, names, what, "ReceiptFieldMissing", "ReceiptFieldUnknown");
+  checkFields(value, names, what, "receipt-field-missing", "receipt-field-unknown");
   return value;
 }
 
@@ -58,27 +58,27 @@ export function oneOf(value, what, allowed, error) {
 }
 
 export function digest(value, what) {
-  if (!isSha256Hex(value)) fail("ReceiptStateInvalid", `${what} is not a digest`);
+  if (!isSha256Hex(value)) fail("receipt-state-invalid", `${what} is not a digest`);
   return value;
 }
 
 export function time(value) {
-  const found = text(value, "time", TIME, "ReceiptTimeInvalid");
+  const found = text(value, "time", TIME, "receipt-time-invalid");
   const date = new Date(found);
   // Date carries the 31st of April over into May; the calendar does not have it.
   const exists = !Number.isNaN(date.getTime()) && date.toISOString().slice(0, 19) === found.slice(0, 19);
-  if (!exists || found.startsWith("0000")) fail("ReceiptTimeInvalid", `${found} is not a time`);
+  if (!exists || found.startsWith("0000")) fail("receipt-time-invalid", `${found} is not a time`);
   return found;
 }
 
 export function sizes(value, what) {
-  const item = object(value, what, ["live", "pruned"], "ReceiptEntriesInvalid");
-  for (const name of ["live", "pruned"]) integer(item[name], name, "ReceiptEntriesInvalid");
+  const item = object(value, what, ["live", "pruned"], "receipt-entries-invalid");
+  for (const name of ["live", "pruned"]) integer(item[name], name, "receipt-entries-invalid");
   return item;
 }
 
 export function listed(value, what) {
-  const error = "ReceiptCommitmentsInvalid";
+  const error = "receipt-commitments-invalid";
   const item = object(value, what, ["commitments", "count"], error);
   const { commitments, count } = item;
   integer(count, `${what}: count`, error);
@@ -91,7 +91,7 @@ export function listed(value, what) {
 }
 
 export function problem(value) {
-  const error = "ReceiptProblemInvalid";
+  const error = "receipt-problem-invalid";
   const item = object(value, "problem", ["cap", "sigma", "dimension", "initial_entries"], error);
   const [cap, sigma] = [number(item.cap, "cap", error), number(item.sigma, "sigma", error)];
   if (!(cap > 0 && cap <= 1 && sigma >= 1e-150 && sigma <= 1e150))
@@ -110,7 +110,7 @@ export function residuals(value, what, error) {
 }
 
 export function attempts(value) {
-  const error = "ReceiptAttemptsInvalid";
+  const error = "receipt-attempts-invalid";
   if (!Array.isArray(value)) fail(error, "attempts is not a list");
   return value.map((entry) => {
     const item = object(entry, "an attempt", ["path", "check", "seconds", "error"], error);
@@ -126,7 +126,7 @@ export function attempts(value) {
 }
 
 export function reference(value) {
-  const error = "ReceiptReferenceInvalid";
+  const error = "receipt-reference-invalid";
   const names = ["backend", "residual", "readout_difference", "denominator", "probes"];
   const item = object(value, "reference", names, error);
   oneOf(item.denominator, "denominator", ["value_range", "one"], error);
@@ -140,7 +140,7 @@ export function reference(value) {
 }
 
 export function refusal(value) {
-  const error = "ReceiptRefusalInvalid";
+  const error = "receipt-refusal-invalid";
   const item = object(value, "refusal", ["reason", "measured", "allowed"], error);
   oneOf(item.reason, "reason", REASONS, error);
   const side = (name) => (item[name] === null ? null : number(item[name], name, error, Infinity));
@@ -148,14 +148,14 @@ export function refusal(value) {
 }
 
 export function pruning(value) {
-  const item = object(value, "pruning", ["mode", "unproved"], "ReceiptPruningInvalid");
-  oneOf(item.mode, "mode", ["archive", "forget"], "ReceiptPruningInvalid");
-  return { mode: item.mode, unproved: integer(item.unproved, "unproved", "ReceiptPruningInvalid") };
+  const item = object(value, "pruning", ["mode", "unproved"], "receipt-pruning-invalid");
+  oneOf(item.mode, "mode", ["archive", "forget"], "receipt-pruning-invalid");
+  return { mode: item.mode, unproved: integer(item.unproved, "unproved", "receipt-pruning-invalid") };
 }
 
 export function solver(value) {
-  const item = object(value, "solver", ["name", "version"], "ReceiptSolverInvalid");
-  text(item.name, "name of the solver", WORD, "ReceiptSolverInvalid");
-  text(item.version, "version of the solver", VERSION, "ReceiptSolverInvalid");
+  const item = object(value, "solver", ["name", "version"], "receipt-solver-invalid");
+  text(item.name, "name of the solver", WORD, "receipt-solver-invalid");
+  text(item.version, "version of the solver", VERSION, "receipt-solver-invalid");
   return item;
 }

@@ -13,13 +13,13 @@ const nodeHash = (left, right) => sha256(join(Uint8Array.of(1), left, right));
 export async function verifyInclusion(leaf, index, size, path, root) {
   checkSize(size);
   checkHashes(leaf, root, ...path);
-  if (index < 0n || index >= size) fail("InclusionIndexOutOfRange", `there is no leaf ${index} in a tree of ${size}`);
+  if (index < 0n || index >= size) fail("inclusion-index-out-of-range", `there is no leaf ${index} in a tree of ${size}`);
   // The path turns at every level below the point where the ways to this leaf and to the last leaf part;
   // above it, a level has a sibling only where the leaf lies to the right.
   const inner = bitLength(index ^ (size - 1n));
   const needed = inner + bitCount(index >> BigInt(inner));
   if (path.length !== needed)
-    fail("InclusionPathLength", `leaf ${index} of ${size} needs ${needed} hashes, not ${path.length}`);
+    fail("inclusion-path-length", `leaf ${index} of ${size} needs ${needed} hashes, not ${path.length}`);
   let [node, last, digest] = [index, size - 1n, leaf];
   for (const sibling of path) {
     while (node === last && !(node & 1n)) [node, last] = [node >> 1n, last >> 1n];
@@ -27,7 +27,7 @@ export async function verifyInclusion(leaf, index, size, path, root) {
     [node, last] = [node >> 1n, last >> 1n];
   }
   if (!equal(digest, root)) {
-    fail("InclusionRootMismatch", `leaf ${index} leads to root ${toHex(digest)}, not ${toHex(root)}`);
+    fail("inclusion-root-mismatch", `leaf ${index} leads to root ${toHex(digest)}, not ${toHex(root)}`);
   }
 }
 
@@ -41,14 +41,14 @@ export async function verifyConsistency(oldSize, oldRoot, newSize, newRoot, path
     [newSize, newRoot],
   ]) {
     if (size === 0n && !equal(root, empty))
-      fail("EmptyRootMismatch", `an empty tree has root ${toHex(empty)}, not ${toHex(root)}`);
+      fail("empty-root-mismatch", `an empty tree has root ${toHex(empty)}, not ${toHex(root)}`);
   }
-  if (oldSize > newSize) fail("ConsistencySizesReversed", `the log shrank from ${oldSize} to ${newSize} leaves`);
+  if (oldSize > newSize) fail("consistency-sizes-reversed", `the log shrank from ${oldSize} to ${newSize} leaves`);
   if (oldSize === 0n || oldSize === newSize) {
     if (path.length)
-      fail("ConsistencyPathLength", `sizes ${oldSize} and ${newSize} need no hashes, not ${path.length}`);
+      fail("consistency-path-length", `sizes ${oldSize} and ${newSize} need no hashes, not ${path.length}`);
     if (oldSize === newSize && !equal(oldRoot, newRoot)) {
-      fail("ConsistencyFork", `two roots at size ${oldSize}: ${toHex(oldRoot)} and ${toHex(newRoot)}`);
+      fail("consistency-fork", `two roots at size ${oldSize}: ${toHex(oldRoot)} and ${toHex(newRoot)}`);
     }
     return;
   }
@@ -63,7 +63,7 @@ async function foldConsistency(oldSize, oldRoot, newSize, newRoot, path) {
   const inner = bitLength(node ^ last);
   const needed = inner + bitCount(node >> BigInt(inner)) + (node ? 1 : 0);
   if (path.length !== needed) {
-    fail("ConsistencyPathLength", `sizes ${oldSize} and ${newSize} need ${needed} hashes, not ${path.length}`);
+    fail("consistency-path-length", `sizes ${oldSize} and ${newSize} need ${needed} hashes, not ${path.length}`);
   }
   const hashes = [...path];
   let older = node ? hashes.shift() : oldRoot;
@@ -75,20 +75,20 @@ async function foldConsistency(oldSize, oldRoot, newSize, newRoot, path) {
     [node, last] = [node >> 1n, last >> 1n];
   }
   if (!equal(older, oldRoot))
-    fail("ConsistencyOldRootMismatch", `the path leads to old root ${toHex(older)}, not ${toHex(oldRoot)}`);
+    fail("consistency-old-root-mismatch", `the path leads to old root ${toHex(older)}, not ${toHex(oldRoot)}`);
   if (!equal(newer, newRoot))
-    fail("ConsistencyNewRootMismatch", `the path leads to new root ${toHex(newer)}, not ${toHex(newRoot)}`);
+    fail("consistency-new-root-mismatch", `the path leads to new root ${toHex(newer)}, not ${toHex(newRoot)}`);
 }
 
 const bitLength = (number) => (number === 0n ? 0 : number.toString(2).length);
 const bitCount = (number) => number.toString(2).replaceAll("0", "").length;
 
 function checkSize(size) {
-  if (size < 0n || size > MAX_TREE) fail("TreeSizeOutOfRange", `a tree has 0 to 2^63 - 1 leaves, not ${size}`);
+  if (size < 0n || size > MAX_TREE) fail("tree-size-out-of-range", `a tree has 0 to 2^63 - 1 leaves, not ${size}`);
 }
 
 function checkHashes(...hashes) {
   for (const digest of hashes) {
-    if (digest.length !== HASH_SIZE) fail("HashLengthInvalid", `a hash has ${HASH_SIZE} bytes, not ${digest.length}`);
+    if (digest.length !== HASH_SIZE) fail("hash-length-invalid", `a hash has ${HASH_SIZE} bytes, not ${digest.length}`);
   }
 }

@@ -70,32 +70,32 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 // Returns the receipt with floats as numbers.
 export function parseReceipt(statement) {
   if (statement.type !== RECEIPT_TYPE)
-    fail("StatementPredicateTypeMismatch", `${show(statement.type)} is not ${RECEIPT_TYPE}`);
-  const found = object(statement.predicate, "the receipt", fieldsOf(statement.predicate), "ReceiptError");
-  oneOf(found.outcome, "outcome", Object.keys(RULES), "ReceiptOutcomeInvalid");
-  const state = object(found.state, "state", ["before", "after"], "ReceiptStateInvalid");
-  const entries = object(found.entries, "entries", ["before", "after"], "ReceiptEntriesInvalid");
+    fail("statement-predicate-type-mismatch", `${show(statement.type)} is not ${RECEIPT_TYPE}`);
+  const found = object(statement.predicate, "the receipt", fieldsOf(statement.predicate), "receipt-error");
+  oneOf(found.outcome, "outcome", Object.keys(RULES), "receipt-outcome-invalid");
+  const state = object(found.state, "state", ["before", "after"], "receipt-state-invalid");
+  const entries = object(found.entries, "entries", ["before", "after"], "receipt-entries-invalid");
   const warranties = object(
     found.warranties,
     "warranties",
     ["expired", "renewed", "reactivated"],
-    "ReceiptCommitmentsInvalid",
+    "receipt-commitments-invalid",
   );
   const receipt = {
     outcome: found.outcome,
-    memory: text(found.memory, "memory", UUID, "ReceiptMemoryInvalid"),
-    edit: integer(found.edit, "edit", "ReceiptEditInvalid"),
-    action: oneOf(found.action, "action", ACTIONS, "ReceiptActionInvalid"),
+    memory: text(found.memory, "memory", UUID, "receipt-memory-invalid"),
+    edit: integer(found.edit, "edit", "receipt-edit-invalid"),
+    action: oneOf(found.action, "action", ACTIONS, "receipt-action-invalid"),
     time: time(found.time),
     before: state.before === null ? null : digest(state.before, "state before"),
     after: digest(state.after, "state after"),
     entries: { before: sizes(entries.before, "entries before"), after: sizes(entries.after, "entries after") },
     applied: listed(found.applied, "applied"),
     problem: problem(found.problem),
-    check: residuals(found.check, "check", "ReceiptCheckInvalid"),
+    check: residuals(found.check, "check", "receipt-check-invalid"),
     attempts: attempts(found.attempts),
     solver: solver(found.solver),
-    seconds: number(found.seconds, "seconds", "ReceiptSecondsInvalid"),
+    seconds: number(found.seconds, "seconds", "receipt-seconds-invalid"),
     expired: listed(warranties.expired, "expired"),
     renewed: listed(warranties.renewed, "renewed"),
     reactivated: listed(warranties.reactivated, "reactivated"),
@@ -106,19 +106,19 @@ export function parseReceipt(statement) {
     covers: found.covers,
     doesNotCover: found.does_not_cover,
   };
-  const tolerances = object(found.tolerances, "tolerances", Object.keys(TOLERANCES), "ReceiptTolerancesInvalid");
+  const tolerances = object(found.tolerances, "tolerances", Object.keys(TOLERANCES), "receipt-tolerances-invalid");
   if (
     Object.entries(TOLERANCES).some(
       ([name, value]) => typeof tolerances[name] !== "string" || fromFloatHex(tolerances[name]) !== value,
     )
   ) {
-    fail("ReceiptTolerancesInvalid", `tolerances other than those of ${RECEIPT_TYPE}`);
+    fail("receipt-tolerances-invalid", `tolerances other than those of ${RECEIPT_TYPE}`);
   }
   if (
     found.covers !== RULES[receipt.outcome][1] ||
     JSON.stringify(found.does_not_cover) !== JSON.stringify(DOES_NOT_COVER)
   ) {
-    fail("ReceiptCoverageInvalid", `the outcome ${receipt.outcome} covers something else`);
+    fail("receipt-coverage-invalid", `the outcome ${receipt.outcome} covers something else`);
   }
   checkStates(receipt);
   checkEntries(receipt);
@@ -135,27 +135,27 @@ function fieldsOf(predicate) {
 
 function restoredEdit(found) {
   if (!Object.hasOwn(found, "restored_edit")) return null;
-  const edit = integer(found.restored_edit, "restored edit", "ReceiptEditInvalid");
-  if (edit >= found.edit) fail("ReceiptEditInvalid", `restored to edit ${edit}, which is not before edit ${found.edit}`);
+  const edit = integer(found.restored_edit, "restored edit", "receipt-edit-invalid");
+  if (edit >= found.edit) fail("receipt-edit-invalid", `restored to edit ${edit}, which is not before edit ${found.edit}`);
   return edit;
 }
 
 function checkStates(receipt) {
   const [actions, , changes] = RULES[receipt.outcome];
   if (!actions.includes(receipt.action)) {
-    fail("ReceiptActionMismatch", `the outcome of a ${receipt.action} cannot be ${receipt.outcome}`);
+    fail("receipt-action-mismatch", `the outcome of a ${receipt.action} cannot be ${receipt.outcome}`);
   }
   if ((receipt.before === null) !== (receipt.action === "creation")) {
-    fail("ReceiptStateMismatch", "a creation, and nothing else, has no state before it");
+    fail("receipt-state-mismatch", "a creation, and nothing else, has no state before it");
   }
   if (changes !== null && changes === (receipt.before === receipt.after)) {
-    fail("ReceiptStateMismatch", `${receipt.outcome}, yet the state ${changes ? "stayed" : "changed"}`);
+    fail("receipt-state-mismatch", `${receipt.outcome}, yet the state ${changes ? "stayed" : "changed"}`);
   }
   if ((receipt.refusal !== null) !== (receipt.outcome === "refused")) {
-    fail("ReceiptRefusalMismatch", "a refusal, and nothing else, has a reason");
+    fail("receipt-refusal-mismatch", "a refusal, and nothing else, has a reason");
   }
   if ((receipt.pruning !== null) !== (receipt.action === "pruning" && receipt.outcome !== "refused")) {
-    fail("ReceiptPruningMismatch", "a pruning, and nothing else, has a mode");
+    fail("receipt-pruning-mismatch", "a pruning, and nothing else, has a mode");
   }
 }
 
@@ -196,7 +196,7 @@ function checkEntries(receipt) {
   if (addsUp(receipt) && receipt.entries.after.live > 0) return;
   const { before, after } = receipt.entries;
   fail(
-    "ReceiptEntriesMismatch",
+    "receipt-entries-mismatch",
     `${receipt.outcome}: ${before.live} live and ${before.pruned} pruned before, ${after.live} and ${after.pruned} after ` +
       "do not follow from what was applied",
   );
@@ -206,7 +206,7 @@ const worst = (check) => Math.max(check.mass, check.box, check.stationarity);
 
 function checkAttempts({ outcome, attempts: tried, check, refusal: refused }) {
   if (worst(check) > PUBLISHED)
-    fail("ReceiptCheckFailed", `residual ${worst(check).toPrecision(3)} exceeds ${PUBLISHED}`);
+    fail("receipt-check-failed", `residual ${worst(check).toPrecision(3)} exceeds ${PUBLISHED}`);
   const passed = tried.map((attempt) => attempt.check !== null && worst(attempt.check) <= PUBLISHED);
   const last = tried.at(-1)?.check;
   const endsWell =
@@ -220,7 +220,7 @@ function checkAttempts({ outcome, attempts: tried, check, refusal: refused }) {
   else if (outcome === "pruned") agree = endsWell;
   else if (refused?.reason === "no_acceptable_state") agree = !none && !passed.at(-1);
   else if (["refused", "rebuilt", "created"].includes(outcome)) agree = true;
-  if (!agree) fail("ReceiptAttemptsMismatch", `the outcome ${outcome} does not follow from ${tried.length} attempts`);
+  if (!agree) fail("receipt-attempts-mismatch", `the outcome ${outcome} does not follow from ${tried.length} attempts`);
 }
 
 function checkSubjects({ before, after }, subjects) {
@@ -228,5 +228,5 @@ function checkSubjects({ before, after }, subjects) {
   const agree =
     subjects.length === expected.length &&
     subjects.every(({ name, sha256 }, at) => name === expected[at][0] && sha256 === expected[at][1]);
-  if (!agree) fail("ReceiptSubjectMismatch", "the statement is not about the states that its receipt names");
+  if (!agree) fail("receipt-subject-mismatch", "the statement is not about the states that its receipt names");
 }

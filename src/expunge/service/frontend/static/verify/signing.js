@@ -13,7 +13,7 @@ const SPKI = Uint8Array.of(0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70,
 // What a verifier trusts: a public key and, where it was given as a verifier key, the log's name.
 export async function parseTrust(text) {
   const trimmed = text.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, "");
-  if (trimmed === "") fail("SigningKeyMissing", "no key was given");
+  if (trimmed === "") fail("signing-key-missing", "no key was given");
   if (trimmed.startsWith("-----BEGIN")) return parsePem(trimmed);
   return parseVerifierKey(trimmed);
 }
@@ -21,9 +21,9 @@ export async function parseTrust(text) {
 async function parsePem(text) {
   const found = /^-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]*)-----END PUBLIC KEY-----$/.exec(text);
   const der = found && fromBase64(found[1].replace(/\s/g, ""));
-  if (!der) fail("SigningKeyMalformed", "this is not a PEM public key");
+  if (!der) fail("signing-key-malformed", "this is not a PEM public key");
   if (der.length !== SPKI.length + KEY_SIZE || !equal(der.subarray(0, SPKI.length), SPKI)) {
-    fail("SigningKeyWrongType", "this is a public key, but not an Ed25519 one");
+    fail("signing-key-wrong-type", "this is a public key, but not an Ed25519 one");
   }
   return trust(der.slice(SPKI.length), null);
 }
@@ -33,21 +33,21 @@ async function parseVerifierKey(text) {
   const [, name, id, encoded] = /^([^+]*)\+([^+]*)\+(.*)$/s.exec(text) ?? [];
   const material = encoded === undefined ? null : fromBase64(encoded);
   if (!isKeyName(name ?? "") || !/^[0-9a-f]{8}$/.test(id) || !material?.length) {
-    fail("VerifierKeyMalformed", `${show(text)} is neither a PEM public key nor name+key id+base64`);
+    fail("verifier-key-malformed", `${show(text)} is neither a PEM public key nor name+key id+base64`);
   }
   if (material[0] !== ED25519 && material[0] !== COSIGNATURE) {
     fail(
-      "VerifierKeyUnsupported",
+      "verifier-key-unsupported",
       `the verifier key of ${name} has signature type 0x${toHex(material.subarray(0, 1))}`,
     );
   }
   if (material.length !== 1 + KEY_SIZE) {
-    fail("VerifierKeyMalformed", `the verifier key of ${name} has ${material.length - 1} bytes`);
+    fail("verifier-key-malformed", `the verifier key of ${name} has ${material.length - 1} bytes`);
   }
   const follows = toHex(await noteKeyId(name, material.slice(1), material[0]));
-  if (follows !== id) fail("VerifierKeyIdMismatch", `the verifier key of ${name} has id ${follows}, not ${id}`);
+  if (follows !== id) fail("verifier-key-id-mismatch", `the verifier key of ${name} has id ${follows}, not ${id}`);
   if (material[0] === COSIGNATURE) {
-    fail("VerifierKeyUnsupported", `${name} is a witness: its key verifies cosignatures, not receipts or heads`);
+    fail("verifier-key-unsupported", `${name} is a witness: its key verifies cosignatures, not receipts or heads`);
   }
   return trust(material.slice(1), name);
 }
