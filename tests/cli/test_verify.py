@@ -127,7 +127,7 @@ def test_evidence(ward: Path) -> None:
         data[place] ^= 1
         Path("bad.zip").write_bytes(data)
         data[place] ^= 1
-        assert refused("verify", "evidence", "bad.zip", *TRUST).startswith(("Evidence", "Json", "Envelope"))
+        assert refused("verify", "evidence", "bad.zip", *TRUST).startswith(("evidence-", "json-", "envelope-"))
 
 
 def test_evidence_of_an_edit_that_is_not_the_latest(ward: Path) -> None:
