@@ -21,6 +21,7 @@ Each error has a stable ``code`` that says which case it is, such as ``inclusion
 
 from __future__ import annotations
 
+from math import nan
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -61,17 +62,25 @@ class InputError(ExpungeError, ValueError):
 class Refused(ExpungeError):
     """An edit that was not applied. The memory is bit for bit what it was before the call.
 
-    ``measured`` and ``allowed`` are the two sides of the comparison that failed.
+    ``measured`` and ``allowed`` are the two sides of the comparison that failed, as the receipt states them.
     """
 
     default_code = "refused"
 
-    def __init__(self, reason: str, *, receipt: Receipt, measured: float, allowed: float) -> None:
+    def __init__(self, reason: str, *, receipt: Receipt) -> None:
         super().__init__(reason)
         self.reason = reason
         self.receipt = receipt
-        self.measured = measured
-        self.allowed = allowed
+
+    @property
+    def measured(self) -> float:
+        """What the edit came to: entries asked for, certificates that would end, or a residual."""
+        return nan if self.receipt.refusal is None else self.receipt.refusal.measured
+
+    @property
+    def allowed(self) -> float:
+        """The largest value of `measured` that would have been applied."""
+        return nan if self.receipt.refusal is None else self.receipt.refusal.allowed
 
 
 class AdmissionRefused(Refused):

@@ -23,7 +23,7 @@ from expunge.attestation.statements import (
 )
 from expunge.errors import InputError
 from expunge.ledger.receipt_format import MAX_LISTED, Predicate, Refusal, parse_predicate
-from expunge.memory.receipt import Action, Grounds, Receipt
+from expunge.memory.receipt import Action, Receipt, RefusalReason
 from expunge.memory.version import View
 from expunge.problem.tolerances import PUBLISHED
 from expunge.solver.attempts import Attempt
@@ -148,7 +148,7 @@ def test_a_refusal_does_not_count_what_is_forgotten() -> None:
 def test_a_residual_in_a_refusal_is_rounded_up() -> None:
     before, after, receipt, _ = edited(lambda memory: memory.delete(memory.ids))
     attempt = Attempt("path", replace(receipt.check, mass=3e-5), 0.1)
-    grounds = Grounds("no_acceptable_state", 3e-5, PUBLISHED)
+    grounds = RefusalReason("no_acceptable_state", 3e-5, PUBLISHED)
     told = stated(before, after, replace(receipt, attempts=(attempt,), refusal=grounds))
     assert told.refusal == Refusal("no_acceptable_state", 2.0**-15, PUBLISHED)
 

@@ -293,8 +293,9 @@ def test_a_refusal_carries_its_receipt_and_changes_nothing() -> None:
     assert refused.reason == str(refused)
     assert (refused.receipt.outcome, refused.receipt.applied) == ("refused", ())
     assert refused.receipt.state_before == refused.receipt.state_after == memory.digest
-    assert refused.measured == pytest.approx(11 / 12)
-    assert refused.allowed == 1.0
+    assert refused.receipt.refusal is not None
+    assert (refused.measured, refused.allowed) == (19.0, 18.0)
+    assert (refused.receipt.refusal.measured, refused.receipt.refusal.allowed) == (19.0, 18.0)
     assert snapshot(memory) == before
     assert memory.outcomes == {"refused": 1}
 

@@ -13,7 +13,7 @@ import pytest
 from expunge import errors
 from expunge.error_codes import outside_of
 from expunge.errors import ExpungeError, Refused, StoreError, VerificationError
-from expunge.memory.receipt import Receipt
+from expunge.memory.receipt import Receipt, RefusalReason
 from expunge.problem.check import StateCheck
 from expunge.service.problems import Unusable, problem_of
 from expunge.service.schemas import responses as shapes
@@ -36,8 +36,9 @@ def made(kind: type[Any]) -> ExpungeError:
             state_before="0" * 64,
             state_after="0" * 64,
             seconds=0.0,
+            refusal=RefusalReason("no_acceptable_state", float("inf"), 1.0),
         )
-        return kind("no", receipt=receipt, measured=float("inf"), allowed=1.0)
+        return kind("no", receipt=receipt)
     if kind is Unusable:
         return kind([{"where": ["body", "key", 0], "message": "is wrong"}])  # type: ignore[no-any-return]
     return kind("it is wrong")  # type: ignore[no-any-return]

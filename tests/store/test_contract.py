@@ -17,7 +17,7 @@ from expunge.certificates.warranty import Mode
 from expunge.ledger.envelope import open_statement
 from expunge.ledger.merkle.proof_file import verify_inclusion_proof
 from expunge.ledger.receipt_format import Refusal, parse_predicate
-from expunge.memory.receipt import Grounds
+from expunge.memory.receipt import RefusalReason
 from expunge.store import (
     Conflict,
     Preview,
@@ -379,7 +379,7 @@ def test_a_refusal_states_both_sides_of_the_comparison(place: Place) -> None:
     with pytest.raises(DeletionRefused) as refused:
         memory.delete(memory.ids[:35])
     receipt = refused.value.receipt
-    assert receipt.refusal == Grounds("too_few_entries", 35.0, float(memory.deletable))
+    assert receipt.refusal == RefusalReason("too_few_entries", 35.0, float(memory.deletable))
     stated = parse_predicate(leaf_of(store, refused.value).statement)
     assert (stated.action, stated.refusal) == ("deletion", Refusal("too_few_entries", 35.0, float(memory.deletable)))
     memory.prune("forget")

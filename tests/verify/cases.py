@@ -34,7 +34,7 @@ from expunge.ledger.note import NoteKey, SignedNote
 from expunge.ledger.receipt_format import Predicate, parse_predicate
 from expunge.ledger.signing import SigningKey
 from expunge.ledger.statement import Statement
-from expunge.memory.receipt import Grounds, Receipt
+from expunge.memory.receipt import Receipt, RefusalReason
 from expunge.memory.version import View
 
 SIGNER = SigningKey.from_seed(bytes(range(32)))
@@ -256,7 +256,7 @@ def run_ward(ledger: Ledger) -> None:
 def hold(journal: Journal, memory: Memory) -> None:
     """A refusal that a store makes on its own."""
     view = memory._view
-    grounds = Grounds("legal_hold", 1.0, 0.0)
+    grounds = RefusalReason("legal_hold", 1.0, 0.0)
     receipt = Receipt(
         "deletion", "refused", (), view.check, (), "nothing", view.digest, view.digest, 0.0, refusal=grounds
     )

@@ -37,7 +37,7 @@ from expunge.ledger.receipt_format import (
     at_most,
 )
 from expunge.ledger.statement import Statement
-from expunge.memory.receipt import Grounds, Receipt
+from expunge.memory.receipt import Receipt, RefusalReason
 from expunge.memory.version import View
 from expunge.problem.check import StateCheck, check_state
 from expunge.problem.kernel import squared_distances
@@ -311,7 +311,7 @@ def _few(digests: Iterable[bytes]) -> Listed:
     return Listed.of(found if len(found) <= MAX_LISTED else (), len(found))
 
 
-def _refusal(grounds: Grounds) -> Refusal:
+def _refusal(grounds: RefusalReason) -> Refusal:
     """With a residual rounded up: its exact bits could confirm a guess at content."""
     measured = at_most(grounds.measured) if grounds.reason == "no_acceptable_state" else float(grounds.measured)
     return Refusal(grounds.reason, measured, float(grounds.allowed))

@@ -162,7 +162,7 @@ def finish(
     prior: Prior | None = None,
 ) -> None:
     """Print what an edit did, or would do; evidence comes last, when no failure can hide the receipt."""
-    from expunge.cli.output import fields, receipt_content, receipt_panel
+    from expunge.cli.output import fields, receipt_panel
     from expunge.memory.receipt import Receipt
 
     if not isinstance(result, Receipt):
@@ -170,7 +170,7 @@ def finish(
         if result.outcome == "refused":
             raise typer.Exit(3)
         return
-    content = receipt_content(result) | {"name": name, "evidence": evidence}
+    content = result.to_json() | {"name": name, "evidence": evidence}
     extra = [("ledger", f"leaf {result.index} (expunge log {result.index})")]
     if evidence is not None:
         extra.append(("evidence", f"{evidence} (holds the remaining content)"))

@@ -27,7 +27,6 @@ __all__ = [
     "counted",
     "fields",
     "listing",
-    "receipt_content",
     "receipt_panel",
     "seconds",
     "snippet",
@@ -77,35 +76,6 @@ class Shown(Console):
         """Segments, those of text with every control character spelled out."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else visible(text), style, control)
-
-
-def receipt_content(receipt: Receipt) -> dict[str, Any]:
-    """A fresh receipt as ``--json`` prints it."""
-    check = receipt.check
-    content: dict[str, Any] = {
-        "action": receipt.action,
-        "outcome": receipt.outcome,
-        "applied": list(receipt.applied),
-        "check": {"mass": check.mass, "box": check.box, "stationarity": check.stationarity, "worst": check.worst}
-        | {"tolerance": check.tolerance, "passed": check.passed},
-        "attempts": [
-            {
-                "path": attempt.path,
-                "worst": None if attempt.check is None else attempt.check.worst,
-                "passed": attempt.passed,
-                "error": attempt.error,
-            }
-            for attempt in receipt.attempts
-        ],
-        "covers": receipt.covers,
-        "does_not_cover": list(receipt.does_not_cover),
-        "state_before": receipt.state_before,
-        "state_after": receipt.state_after,
-        "seconds": receipt.seconds,
-        "details": receipt.details,
-    }
-    # A stored memory's receipt also has its place in the ledger.
-    return content | {name: getattr(receipt, name) for name in ("index", "memory", "edit") if hasattr(receipt, name)}
 
 
 def receipt_panel(receipt: Receipt, *, title: str, extra: Iterable[Row] = ()) -> Panel:

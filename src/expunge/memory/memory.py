@@ -35,7 +35,7 @@ from expunge.memory.entries import (
 )
 from expunge.memory.pending_edit import Draft, Honoured, rescues
 from expunge.memory.queries import Hit, readout, search
-from expunge.memory.receipt import Action, Grounds, Outcome, Receipt
+from expunge.memory.receipt import Action, Outcome, Receipt, RefusalReason
 from expunge.memory.version import View
 from expunge.problem.check import StateCheck
 from expunge.problem.kernel import kernel_block
@@ -385,18 +385,14 @@ class Memory:
                 raise AdmissionRefused(
                     f"the admission of {name!r} was refused: no solver reached an acceptable state",
                     receipt=self._refusal(view, draft, started, "admission", grounds),
-                    measured=grounds.measured,
-                    allowed=grounds.allowed,
                 )
             ended = (*honoured.expired, *draft.reactivated)
             if ended and on_expiry == "refuse":
-                grounds = Grounds("would_end_warranties", float(len(ended)), 0.0)
+                grounds = RefusalReason("would_end_warranties", float(len(ended)), 0.0)
                 raise AdmissionRefused(
                     f"the admission of {name!r} was refused: it would end {len(ended)} certificates "
                     f"({', '.join(ended[:3])}{', ...' if len(ended) > 3 else ''})",
                     receipt=self._refusal(view, draft, started, "admission", grounds, {"would_end": list(ended)}),
-                    measured=grounds.measured,
-                    allowed=grounds.allowed,
                 )
             outcome: Outcome = "rescued" if draft.rescued else "admitted"
             covers = "the memory with the entry equals a fresh fit at the same cap"
@@ -422,14 +418,12 @@ class Memory:
             fewest = fewest_keys(self.cap)
             if left < fewest:
                 asked = view.size + len(view.warranties.archive) - left
-                grounds = Grounds("too_few_entries", float(asked), float(self.deletable))
+                grounds = RefusalReason("too_few_entries", float(asked), float(self.deletable))
                 raise DeletionRefused(
                     f"deleting {len(names)} of {len(names) + left} entries leaves {left}, but cap {self.cap:.6g} "
                     f"needs at least {fewest}: {self.deletable} more can be deleted; to go further, "
                     "rebuild at a larger cap, which is a different reference",
                     receipt=self._refusal(view, draft, started, "deletion", grounds),
-                    measured=left * self.cap,
-                    allowed=1.0,
                 )
             solved = draft.recall(fewest + len(slots)) and (not slots or draft.remove(slots))
             honoured = draft.honour_warranties() if solved else Honoured(solved=False)
@@ -438,8 +432,6 @@ class Memory:
                 raise DeletionRefused(
                     f"the deletion of {len(names)} entries was refused: no solver reached an acceptable state",
                     receipt=self._refusal(view, draft, started, "deletion", grounds),
-                    measured=grounds.measured,
-                    allowed=grounds.allowed,
                 )
             weight, site_of = view.state.alpha.item, view.entries.site.item
             zero = not any(weight(site_of(slot)) for slot in slots)
@@ -485,8 +477,6 @@ class Memory:
                 raise DeletionRefused(
                     "the pruning was refused: no solver reached an acceptable state",
                     receipt=self._refusal(view, draft, started, "pruning", grounds),
-                    measured=grounds.measured,
-                    allowed=grounds.allowed,
                 )
             covers = "the pruned coefficients are proved to be zero: no readout changes while the warranties hold"
             self._unwiped.extend(slots)
@@ -609,7 +599,7 @@ class Memory:
         draft: Draft,
         started: float,
         action: Action,
-        grounds: Grounds,
+        grounds: RefusalReason,
         details: dict[str, Any] | None = None,
     ) -> Receipt:
         covers = f"nothing: the {action} was refused"
@@ -654,7 +644,7 @@ class Memory:
         covers: str,
         started: float,
         details: dict[str, Any] | None = None,
-        refusal: Grounds | None = None,
+        refusal: RefusalReason | None = None,
     ) -> Receipt:
         self.outcomes[outcome] += 1
         return Receipt(
@@ -761,8 +751,8 @@ def _file_path(path: str | FilePath) -> FilePath:
     return FilePath(path)
 
 
-def _no_state(view: View, draft: Draft) -> Grounds:
-    return Grounds("no_acceptable_state", _best_residual(draft.attempts), view.check.tolerance)
+def _no_state(view: View, draft: Draft) -> RefusalReason:
+    return RefusalReason("no_acceptable_state", _best_residual(draft.attempts), view.check.tolerance)
 
 
 def _best_residual(attempts: Sequence[Attempt]) -> float:

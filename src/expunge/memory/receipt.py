@@ -9,7 +9,7 @@ from expunge.certificates.certificate import DOES_NOT_COVER
 from expunge.problem.check import StateCheck
 from expunge.solver.attempts import Attempt
 
-__all__ = ["Action", "Grounds", "Outcome", "Reason", "Receipt"]
+__all__ = ["Action", "Outcome", "Reason", "Receipt", "RefusalReason"]
 
 Action = Literal["admission", "deletion", "pruning", "rebuild"]
 Reason = Literal["too_few_entries", "no_acceptable_state", "would_end_warranties", "legal_hold"]
@@ -17,7 +17,7 @@ Outcome = Literal["admitted", "certified_zero", "decrement", "rescued", "refused
 
 
 @dataclass(frozen=True)
-class Grounds:
+class RefusalReason:
     """Why an edit was refused, as numbers: what was measured, and what would have been allowed.
 
     Entries where too few would be left, certificates where some would end, residuals where no path passes the check.
@@ -45,6 +45,33 @@ class Receipt:
     state_after: str
     seconds: float
     pivots: int = 0
-    refusal: Grounds | None = None
+    refusal: RefusalReason | None = None
     does_not_cover: tuple[str, ...] = DOES_NOT_COVER
     details: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The receipt as the command line, the service and agents show it, in plain JSON values."""
+        content: dict[str, Any] = {
+            "action": self.action,
+            "outcome": self.outcome,
+            "applied": list(self.applied),
+            "refusal": None if self.refusal is None else vars(self.refusal),
+            "check": self.check.to_json(),
+            "attempts": [
+                {
+                    "path": attempt.path,
+                    "worst": None if attempt.check is None else attempt.check.worst,
+                    "passed": attempt.passed,
+                    "error": attempt.error,
+                }
+                for attempt in self.attempts
+            ],
+            "covers": self.covers,
+            "does_not_cover": list(self.does_not_cover),
+            "state_before": self.state_before,
+            "state_after": self.state_after,
+            "seconds": self.seconds,
+            "pivots": self.pivots,
+            "details": self.details,
+        }
+        return content

@@ -39,6 +39,17 @@ class StateCheck:
         """Whether the largest error is within the tolerance."""
         return self.worst <= self.tolerance
 
+    def to_json(self) -> dict[str, float | bool]:
+        """Errors, tolerance and verdict."""
+        return {
+            "mass": self.mass,
+            "box": self.box,
+            "stationarity": self.stationarity,
+            "worst": self.worst,
+            "tolerance": self.tolerance,
+            "passed": self.passed,
+        }
+
 
 def stationarity_terms(keys: Matrix, coefficients: Vector, sigma: float) -> Vector:
     """T = 1 − 2Kα at every key, from the keys, in blocks: (n, d), (n,) → (n,)."""

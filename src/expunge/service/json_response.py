@@ -13,20 +13,16 @@ from starlette.responses import JSONResponse
 
 from expunge.certificates.warranty import Warranty
 from expunge.memory.entries import decode_payload
-from expunge.memory.receipt import Receipt
 from expunge.memory.version import View
-from expunge.problem.check import StateCheck
 from expunge.problem.partition import Partition
 from expunge.store import Preview, StoredMemory
 
 __all__ = [
     "Answer",
-    "check_content",
     "fraction",
     "groups_of",
     "payload_content",
     "preview_content",
-    "receipt_content",
     "summary_content",
     "tagged",
     "warranty_content",
@@ -44,44 +40,6 @@ class Answer(JSONResponse):
 def tagged(content: Any, digest: str, status: int = 200, **headers: str) -> Answer:
     """An answer about one version of a memory, whose digest is its entity tag."""
     return Answer(content, status_code=status, headers={"ETag": f'"{digest}"', **headers})
-
-
-def check_content(check: StateCheck) -> dict[str, Any]:
-    """Errors of a state."""
-    return {
-        "mass": check.mass,
-        "box": check.box,
-        "stationarity": check.stationarity,
-        "worst": check.worst,
-        "tolerance": check.tolerance,
-        "passed": check.passed,
-    }
-
-
-def receipt_content(receipt: Receipt) -> dict[str, Any]:
-    """A fresh receipt, which still knows its entries by id."""
-    content: dict[str, Any] = {
-        "outcome": receipt.outcome,
-        "applied": receipt.applied,
-        "check": check_content(receipt.check),
-        "attempts": [
-            {
-                "path": tried.path,
-                "worst": None if tried.check is None else tried.check.worst,
-                "passed": tried.passed,
-                "error": tried.error,
-            }
-            for tried in receipt.attempts
-        ],
-        "covers": receipt.covers,
-        "does_not_cover": receipt.does_not_cover,
-        "state_before": receipt.state_before,
-        "state_after": receipt.state_after,
-        "seconds": receipt.seconds,
-        "pivots": receipt.pivots,
-        "details": receipt.details,
-    }
-    return content | {name: getattr(receipt, name, None) for name in ("index", "memory", "edit")}
 
 
 def preview_content(preview: Preview) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from expunge.error_codes import CODES, outside_of
 from expunge.errors import Busy, ExpungeError, InputError, Refused, StoreError, VerificationError
-from expunge.service.json_response import Answer, receipt_content
+from expunge.service.json_response import Answer
 
 __all__ = ["MEDIA_TYPE", "Unusable", "answer_of", "problem_of", "understood"]
 
@@ -77,7 +77,7 @@ def problem_of(problem: BaseException, request_id: str | None = None) -> dict[st
         content["instance"] = f"urn:uuid:{request_id}"
     if isinstance(problem, Refused):
         content |= {"measured": problem.measured, "allowed": problem.allowed}
-        content["receipt"] = receipt_content(problem.receipt)
+        content["receipt"] = problem.receipt.to_json()
     if isinstance(problem, Unusable):
         content["fields"] = problem.fields
     return content

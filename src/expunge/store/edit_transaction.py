@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from expunge.attestation.statements import attest, attest_expiry, commitment_of
 from expunge.errors import DeletionRefused, ExpungeError, Refused
-from expunge.memory.receipt import Action, Grounds, Receipt
+from expunge.memory.receipt import Action, Receipt, RefusalReason
 from expunge.memory.version import View
 from expunge.store.backends.database import Database
 from expunge.store.crash_points import reach
@@ -86,7 +86,7 @@ class Scribe:
     def refuse(self, held: dict[str, Hold], started: float) -> Refused:
         """Write the refusal of an erasure that a hold forbids; return what to raise."""
         view = self._image.memory._view
-        grounds = Grounds("legal_hold", float(len(held)), 0.0)
+        grounds = RefusalReason("legal_hold", float(len(held)), 0.0)
         receipt = Receipt(
             action=self._action,
             outcome="refused",
@@ -101,9 +101,7 @@ class Scribe:
             details={"held": sorted(held)},
         )
         self._image.memory.outcomes["refused"] += 1
-        problem = DeletionRefused(
-            hold_reason(held), receipt=receipt, measured=grounds.measured, allowed=grounds.allowed
-        )
+        problem = DeletionRefused(hold_reason(held), receipt=receipt)
         self._write(view, view, receipt)
         self.commit(problem)
         return problem

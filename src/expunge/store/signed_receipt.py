@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from expunge.errors import AdmissionRefused, DeletionRefused, Refused
-from expunge.memory.receipt import Grounds, Receipt
+from expunge.memory.receipt import Receipt, RefusalReason
 from expunge.problem.check import StateCheck
 from expunge.solver.attempts import Attempt
 
@@ -33,6 +33,10 @@ class SignedReceipt(Receipt):
         known = {item.name: getattr(receipt, item.name) for item in fields(Receipt)}
         return cls(**known, index=index, memory=memory, edit=edit, envelope=envelope)
 
+    def to_json(self) -> dict[str, Any]:
+        """The receipt with its place in the ledger; the envelope is left out."""
+        return super().to_json() | {"index": self.index, "memory": self.memory, "edit": self.edit}
+
 
 def write_receipt(receipt: SignedReceipt) -> dict[str, Any]:
     """As JSON; the envelope is in the ledger and left out."""
@@ -55,7 +59,7 @@ def read_receipt(document: dict[str, Any], envelope: bytes) -> SignedReceipt:
             "does_not_cover": tuple(document["does_not_cover"]),
             "check": StateCheck(**document["check"]),
             "attempts": attempts,
-            "refusal": None if document["refusal"] is None else Grounds(**document["refusal"]),
+            "refusal": None if document["refusal"] is None else RefusalReason(**document["refusal"]),
         },
         envelope=envelope,
     )
@@ -63,18 +67,12 @@ def read_receipt(document: dict[str, Any], envelope: bytes) -> SignedReceipt:
 
 def write_refusal(problem: Refused) -> dict[str, Any]:
     """What was raised, without its receipt."""
-    return {
-        "class": type(problem).__name__,
-        "reason": problem.reason,
-        "measured": problem.measured,
-        "allowed": problem.allowed,
-    }
+    return {"class": type(problem).__name__, "reason": problem.reason}
 
 
 def read_refusal(document: dict[str, Any], receipt: Receipt) -> Refused:
     """What `write_refusal` was given, to be raised again."""
-    kind = _REFUSALS[document["class"]]
-    return kind(document["reason"], receipt=receipt, measured=document["measured"], allowed=document["allowed"])
+    return _REFUSALS[document["class"]](document["reason"], receipt=receipt)
 
 
 def _check(check: StateCheck | None) -> dict[str, float] | None:

@@ -250,7 +250,7 @@ def _show_erasure(
     session: Session, subject: str, done: SubjectErasure, paths: Mapping[str, Path], *, keyed: bool
 ) -> None:
     """Print what became of a subject in each memory, the summary's salt, and where evidence goes."""
-    from expunge.cli.output import counted, fields, listing, receipt_content
+    from expunge.cli.output import counted, fields, listing
 
     content = {
         "subject": subject,
@@ -262,7 +262,7 @@ def _show_erasure(
                 "name": part.memory,
                 "outcome": part.outcome,
                 "reason": part.reason,
-                "receipt": None if part.receipt is None else receipt_content(part.receipt),
+                "receipt": None if part.receipt is None else part.receipt.to_json(),
                 "evidence": paths.get(part.memory),
             }
             for part in done.memories

@@ -19,7 +19,7 @@ from expunge.errors import ExpungeError, InputError, Refused, StoreError
 from expunge.memory.receipt import Receipt
 from expunge.service.auth import memory_of, needs, router
 from expunge.service.context import house_of
-from expunge.service.json_response import Answer, preview_content, receipt_content, tagged
+from expunge.service.json_response import Answer, preview_content, tagged
 from expunge.service.problems import problem_of
 from expunge.service.schemas import responses as shapes
 from expunge.service.schemas.requests import Admission, Batch, Deletion, Pruning, Rebuilding, check_batch, check_vectors
@@ -188,12 +188,12 @@ def _admission(given: dict[str, Any], key: str | None, *, dry_run: bool = False)
 
 def _told(done: SignedReceipt | Preview, status: int = 200) -> Response:
     if isinstance(done, SignedReceipt):
-        return tagged(receipt_content(done), done.state_after, status)
+        return tagged(done.to_json(), done.state_after, status)
     return Answer(_content(done))
 
 
 def _content(done: SignedReceipt | Preview) -> dict[str, Any]:
-    return receipt_content(done) if isinstance(done, SignedReceipt) else preview_content(done)
+    return done.to_json() if isinstance(done, SignedReceipt) else preview_content(done)
 
 
 def expected_digest(header: str | None, current: Callable[[], str]) -> str | None:

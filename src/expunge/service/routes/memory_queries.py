@@ -15,7 +15,7 @@ from expunge.memory.version import View
 from expunge.problem.problem import as_point, as_points
 from expunge.service.auth import memory_of, needs, router
 from expunge.service.context import house_of
-from expunge.service.json_response import check_content, groups_of, tagged
+from expunge.service.json_response import groups_of, tagged
 from expunge.service.memory_map.projection_plane import projection_of
 from expunge.service.schemas import responses as shapes
 from expunge.service.schemas.requests import Explanation, Queries, Search, check_batch, check_vectors
@@ -92,7 +92,7 @@ async def check(request: Request, name: str) -> Response:
         lambda: memory_of(request).look(lambda view: (view.solution, view.digest))
     )
     errors = await house_of(request).desk.read(found.check)
-    return tagged({"digest": digest, **check_content(errors)}, digest)
+    return tagged({"digest": digest, **errors.to_json()}, digest)
 
 
 @routes.get("/v1/memories/{name}/bounds", response_model=shapes.Bounds, openapi_extra=needs("read", "audit"))

@@ -97,11 +97,21 @@ class Attempt(Shape):
     error: str | None
 
 
+class Refusal(Shape):
+    """Why an edit was refused: what was measured, and the most that would have been allowed."""
+
+    reason: Literal["too_few_entries", "no_acceptable_state", "would_end_warranties", "legal_hold"]
+    measured: Number
+    allowed: Number
+
+
 class Receipt(Shape):
     """What an edit did, with its leaf in the ledger."""
 
+    action: Literal["admission", "deletion", "pruning", "rebuild"]
     outcome: Outcome
     applied: list[str]
+    refusal: Refusal | None
     check: Check
     attempts: list[Attempt]
     covers: str
@@ -111,9 +121,9 @@ class Receipt(Shape):
     seconds: float
     pivots: int
     details: dict[str, Any]
-    index: int | None
-    memory: str | None
-    edit: int | None
+    index: int | None = None
+    memory: str | None = None
+    edit: int | None = None
 
 
 class Problem(Shape):
