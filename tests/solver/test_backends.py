@@ -13,7 +13,7 @@ import pytest
 
 from expunge.errors import InputError, MissingExtra, SolveError
 from expunge.problem.kernel import kernel_block
-from expunge.solver.backends import BACKENDS, Reference, minimax_offset, polish, solve_reference
+from expunge.solver.backends import BACKENDS, Reference, installed, minimax_offset, polish, solve_reference
 from expunge.types import Matrix, Vector
 from highprecision import Truth, solve_exactly
 from problems import PROBLEMS, Problem
@@ -223,10 +223,22 @@ def test_an_unknown_backend_is_named_with_the_known_ones() -> None:
         solve_reference(np.zeros((2, 1)), cap=1.0, sigma=1.0, backend="osqp")
 
 
-@pytest.mark.parametrize("backend", ["clarabel", "piqp"])
-def test_a_missing_backend_names_the_extra(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, backend, None)
-    with pytest.raises(MissingExtra, match=rf"{backend}.*pip install expunge\[references\]"):
+@pytest.mark.parametrize(
+    ("backend", "module", "extra"),
+    [
+        ("daqp", "daqp", "rescue"),
+        ("proxqp", "proxsuite", "rescue"),
+        ("clarabel", "clarabel", "references"),
+        ("piqp", "piqp", "references"),
+    ],
+)
+def test_a_missing_backend_names_the_extra(
+    backend: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert installed(backend)
+    monkeypatch.setitem(sys.modules, module, None)
+    assert not installed(backend)
+    with pytest.raises(MissingExtra, match=rf"{module}.*pip install expunge\[{extra}\]"):
         solve_reference(np.zeros((2, 1)), cap=1.0, sigma=1.0, backend=backend)
 
 

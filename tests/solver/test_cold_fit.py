@@ -22,8 +22,10 @@ from agreement import (
     value_range,
 )
 from expunge import Memory
-from expunge.solver.cold_fit import distinct_sites
+from expunge.solver import initial_guess
+from expunge.solver.cold_fit import distinct_sites, fit
 from expunge.solver.initial_guess import SMALL
+from expunge.solver.kernel_rows import GramRows
 from expunge.types import Matrix
 from problems import PROBLEMS
 
@@ -177,6 +179,34 @@ def test_many_near_duplicates(noise: float) -> None:
     memory = Memory.fit(keys, keys, sigma=2.0, nu=0.3)
     assert not memory.outcomes
     assert_sound(memory)
+
+
+@pytest.mark.parametrize(("size", "dimension"), [(SMALL, 3), (600, 3), (600, 64)])
+@pytest.mark.parametrize("steps", [0, 1])
+def test_the_guess_does_not_decide_the_fit(
+    size: int, dimension: int, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = draw(size, dimension)
+    usual = Memory.fit(keys, keys, sigma=dimension**0.5, nu=0.3)
+    monkeypatch.setattr(initial_guess, "STEPS", steps)
+    poor = Memory.fit(keys, keys, sigma=dimension**0.5, nu=0.3)
+    assert not poor.outcomes
+    assert_sound(poor)
+    assert np.abs(poor.coefficients - usual.coefficients).max() <= 1e-9 * usual.cap
+
+
+@pytest.mark.parametrize("size", [40, 300, 700])
+@pytest.mark.parametrize("left", [1, 5, 31])
+def test_sites_without_entries_are_passed_over(size: int, left: int) -> None:
+    """A fit beside deleted sites is the fit of the others."""
+    keys, counts = draw(size, 3), np.zeros(size, dtype=np.int64)
+    kept = np.sort(np.random.default_rng(left).permutation(size)[: size * left // 32 + 2])
+    counts[kept] = 1
+    cap = 2.5 / kept.size
+    among = fit(GramRows(keys, 2.0), counts, cap)
+    alone = fit(GramRows(keys[kept], 2.0), np.ones(kept.size, dtype=np.int64), cap)
+    assert not among.alpha[: among.sites][counts == 0].any()
+    assert np.abs(among.alpha[kept] - alone.alpha[: kept.size]).max() <= 1e-9 * cap
 
 
 def test_distinct_sites_in_order_of_first_appearance() -> None:

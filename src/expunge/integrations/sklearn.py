@@ -15,16 +15,20 @@ from typing import Any, Literal, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from expunge.errors import InputError
+from expunge.errors import InputError, MissingExtra
 from expunge.memory.entries import check_ids
 from expunge.memory.memory import Memory
 from expunge.memory.receipt import Receipt
 from expunge.problem.problem import as_points, refuse_masked
 from expunge.problem.tolerances import PUBLISHED
 from expunge.types import IndexArray, Matrix, Vector
+
+try:
+    from sklearn.base import BaseEstimator, OutlierMixin
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError:
+    raise MissingExtra("the estimator needs the extra: pip install 'expunge[sklearn]'") from None
 
 __all__ = ["SupportVectorMemory"]
 

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar
 
@@ -128,7 +129,7 @@ class Memory:
         gram = GramRows(problem.keys[first], problem.sigma, capacity=first.size + max(16, first.size // 8))
         counts = np.bincount(site_of, minlength=first.size)
         cold = Path("cold", lambda: fit(gram, counts, problem.cap))
-        trial = transact([cold, *rescues(gram, counts, problem.cap)], counts)
+        trial = transact(chain([cold], rescues(gram, counts, problem.cap)), counts)
         if trial.state is None:
             raise SolveError(f"no solver reached an acceptable state: {trial.attempts!r}")
         gram.retain(trial.state.alpha)

@@ -7,8 +7,9 @@ passes the check before the next, and nothing counts until the memory adopts the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -233,7 +234,7 @@ class Draft:
         if trial is None or trial.state is None:
             failed = () if trial is None else trial.attempts
             cold = Path("cold", lambda: fit(gram, counts, state.cap))
-            trial = transact([cold, *rescues(gram, counts, state.cap)], counts, failed=failed)
+            trial = transact(chain([cold], rescues(gram, counts, state.cap)), counts, failed=failed)
         self.attempts.extend(trial.attempts)
         if trial.state is None:
             return False
@@ -244,20 +245,21 @@ class Draft:
         return True
 
 
-def rescues(gram: GramRows, counts: IndexArray, cap: float) -> list[Path]:
-    """Independent backends, in order; each takes the problem from the keys, none from the failed state."""
+def rescues(gram: GramRows, counts: IndexArray, cap: float) -> Iterator[Path]:
+    """The independent backends that are installed, in order; each takes the problem from the keys alone."""
+    from expunge.solver import backends
 
     def by(backend: str) -> Callable[[], State]:
         def solve() -> State:
-            from expunge.solver.backends import solve_reference
-
             present = np.flatnonzero(counts)
             keys = np.repeat(gram.keys[present], counts[present], axis=0)
-            answer = solve_reference(keys, cap=cap, sigma=gram.sigma, backend=backend)
+            answer = backends.solve_reference(keys, cap=cap, sigma=gram.sigma, backend=backend)
             alpha = np.zeros(counts.size)
             np.add.at(alpha, np.repeat(present, counts[present]), answer.coefficients)
             return State.foreign(gram, counts, cap, alpha, answer.offset)
 
         return solve
 
-    return [Path("daqp", by("daqp")), Path("proxqp", by("proxqp"))]
+    for backend in backends.RESCUES:
+        if backends.installed(backend):
+            yield Path(backend, by(backend))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -186,7 +186,7 @@ def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISH
 
 
 def transact(
-    paths: Sequence[Path],
+    paths: Iterable[Path],
     counts: IndexArray,
     *,
     failed: Sequence[Attempt] = (),

@@ -1,7 +1,7 @@
 """Independent references: DAQP, ProxQP, Clarabel and PIQP behind one function.
 
-They judge states and rescue edits; they share no code with the maintained solver, only the kernel, so that
-both sides speak of the same Gram matrix. Guarantees:
+They judge states, and those that are installed rescue edits. They share no code with the maintained solver, only
+the kernel, so that both sides speak of the same Gram matrix. Guarantees:
 
 - a reference carries a KKT residual recomputed here from the Gram matrix, never the backend's own claim;
 - coefficients are what the backend returned: never clipped, snapped, renormalised or regularised;
@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,7 +37,7 @@ from expunge.problem.kernel import kernel_block
 from expunge.problem.tolerances import PARTITION_THRESHOLD
 from expunge.types import IndexArray, Matrix, Vector
 
-__all__ = ["BACKENDS", "TOLERANCES", "Reference", "minimax_offset", "polish", "solve_reference"]
+__all__ = ["BACKENDS", "RESCUES", "TOLERANCES", "Reference", "installed", "minimax_offset", "polish", "solve_reference"]
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -98,8 +99,7 @@ def solve_reference(
     """
     if backend not in BACKENDS:
         raise InputError(f"unknown backend {backend!r}: choose one of {', '.join(BACKENDS)}")
-    module_name, attempt = _ATTEMPTS[backend]
-    module = _load(module_name)
+    attempt, module = _ATTEMPTS[backend][1], _load(backend)
     started = time.perf_counter()
     sites = _collapse(keys, cap, sigma)
     statuses = []
@@ -257,11 +257,18 @@ def _solve_margin(sites: _Sites, weights: Vector, margin: Mask) -> Vector:
     return solution.astype(np.float64)
 
 
-def _load(module: str) -> Any:
+def installed(backend: str) -> bool:
+    """Whether a backend can be asked."""
+    return find_spec(_ATTEMPTS[backend][0]) is not None
+
+
+def _load(backend: str) -> Any:
+    module = _ATTEMPTS[backend][0]
     try:
         return import_module(module)
     except ImportError as error:
-        message = f"the {module} reference is not installed: pip install expunge[references]"
+        extra = "rescue" if backend in RESCUES else "references"
+        message = f"the {module} reference is not installed: pip install expunge[{extra}]"
         raise MissingExtra(message) from error
 
 
@@ -354,3 +361,6 @@ _ATTEMPTS: dict[str, tuple[str, Callable[[Any, _Sites, float], tuple[Vector, str
 }
 
 BACKENDS = tuple(_ATTEMPTS)
+
+# Those that solve an edit again where our own solver did not pass the check, in this order.
+RESCUES = ("daqp", "proxqp")

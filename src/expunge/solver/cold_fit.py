@@ -1,4 +1,4 @@
-"""Cold fit: a quick guess of the coefficients (`guess`), then active-set pivots to machine precision.
+"""Cold fit: a quick guess of the coefficients (`initial_guess`), then active-set pivots to machine precision.
 
 The guess is a feasible starting point, not an answer.
 """
@@ -10,7 +10,7 @@ import numpy as np
 from expunge.problem.problem import row_bytes
 from expunge.problem.tolerances import SLACK_TOLERANCE
 from expunge.solver.active_set import enter, finish, saturate, saturated
-from expunge.solver.initial_guess import SMALL, WIDE, libsvm_guess, nested_guess
+from expunge.solver.initial_guess import nested_guess
 from expunge.solver.kernel_rows import GramRows
 from expunge.solver.margin_factor import pivot_floor
 from expunge.solver.state import BOUND, MARGIN, RESERVE, State
@@ -33,20 +33,9 @@ def fit(gram: GramRows, multiplicity: IndexArray, cap: float) -> State:
     if saturated(state):
         saturate(state)
         return state
-    ceiling = state.ceiling[: state.sites]
-    # Block pivots start from every site, and a site without entries has no room to be on the margin.
-    suits = bool(ceiling.all()) and (state.sites <= SMALL or gram.keys.shape[1] <= WIDE)
-    guess = nested_guess(gram, ceiling) if suits else None
-    if guess is None:
-        guess = _fill_in_order(ceiling) if state.sites <= SMALL else libsvm_guess(gram, multiplicity, cap)
-    _adopt(state, guess)
+    _adopt(state, nested_guess(gram, state.ceiling[: state.sites]))
     finish(state)
     return state
-
-
-def _fill_in_order(ceiling: Vector) -> Vector:
-    before = np.concatenate([[0.0], np.cumsum(ceiling)[:-1]])
-    return np.minimum(ceiling, np.maximum(0.0, 1.0 - before))
 
 
 def _adopt(state: State, guess: Vector) -> None:
