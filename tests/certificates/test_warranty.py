@@ -156,7 +156,7 @@ def test_pruning_a_rescued_state_counts_no_less_than_nothing(tmp_path: Path, mon
     """A rescuer leaves roundings where zero is proved; the receipt must still be one that verifies."""
     keys = np.random.default_rng(5).standard_normal((120, 3))
     with monkeypatch.context() as without, expunge.open(f"sqlite:///{tmp_path / 'ward.db'}") as store:
-        without.setattr("expunge.memory.memory.fit", lambda *_, **__: 1 / 0)
+        without.setattr("expunge.memory.first_version.fit", lambda *_, **__: 1 / 0)
         memory = store.create("ward", keys, np.ones(120), sigma=2.0, nu=0.3)
         assert np.count_nonzero(memory.coefficients[memory.partition.reserve])
         receipt = memory.prune("archive")

@@ -362,7 +362,7 @@ def test_a_fit_that_nothing_solves_is_a_solve_error(monkeypatch: pytest.MonkeyPa
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("deliberate")
 
-    monkeypatch.setattr("expunge.memory.memory.fit", fail)
+    monkeypatch.setattr("expunge.memory.first_version.fit", fail)
     monkeypatch.setattr("expunge.solver.backends.solve_reference", fail)
     with pytest.raises(SolveError, match="no solver reached an acceptable state"):
         ward()

@@ -222,10 +222,10 @@ def test_loading_solves_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -
         raise AssertionError("a stored memory was solved again")
 
     for target in (
-        "expunge.memory.memory.fit",
+        "expunge.memory.first_version.fit",
         "expunge.memory.pending_edit.fit",
         "expunge.solver.path.admit",
-        "expunge.memory.memory.transact",
+        "expunge.memory.first_version.first_accepted",
     ):
         monkeypatch.setattr(target, solved)
     assert reloaded(place).digest == digest
@@ -552,7 +552,7 @@ def test_a_stored_memory_has_every_verb_of_a_memory(store: Store) -> None:
     """Whatever a Memory offers, a stored one does, with the same parameters at least."""
     import inspect
 
-    own = {"fit", "load", "journal", "outcomes"}
+    own = {"fit", "load", "journal", "outcomes", "describe", "version"}
     public = {name for name in dir(Memory) if not name.startswith("_")} - own
     memory = fill(store)
     for name in public:

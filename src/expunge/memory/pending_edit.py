@@ -1,35 +1,37 @@
-"""Everything an edit prepares beside the published view: candidate states, new slots, attempts.
+"""Everything that an edit prepares beside the published version: candidate states, new slots, attempts, the receipt.
 
-A draft may take several steps (a deletion that brings archived entries back takes one for each); every step
-passes the check before the next, and nothing counts until the memory adopts the draft's view.
+An edit may take several steps (a deletion that brings archived entries back takes one for each). Every step passes the
+check before the next, and nothing counts until the memory publishes the version that the steps lead to.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from expunge.certificates.warranty import Archived, Mode
+from expunge.memory.receipt import Action, Outcome, Receipt, RefusalReason
 from expunge.memory.version import View
 from expunge.problem.tolerances import SLACK_TOLERANCE
 from expunge.solver import path
 from expunge.solver.active_set import finish
-from expunge.solver.attempts import Attempt, Path, Trial, transact
+from expunge.solver.attempts import Attempt, Method, Trial, first_accepted, rescue_methods
 from expunge.solver.cold_fit import fit
-from expunge.solver.kernel_rows import GramRows
 from expunge.solver.margin_factor import MarginFactor
 from expunge.solver.state import State
 from expunge.types import IndexArray, Vector
 
-__all__ = ["Draft", "Honoured", "rescues"]
+__all__ = ["PendingEdit", "WarrantyChanges"]
 
 
 @dataclass(frozen=True)
-class Honoured:
+class WarrantyChanges:
     """What an edit did to the certificates of entries that stay pruned."""
 
     expired: tuple[str, ...] = ()
@@ -38,14 +40,12 @@ class Honoured:
     solved: bool = True
 
 
-# What an edit does where nothing was pruned.
-UNTOUCHED = Honoured()
+class PendingEdit:
+    """A version in the making. A step that no method can solve returns False, and the edit is then refused."""
 
-
-class Draft:
-    """A view in the making. A step that no path can solve returns False, and the draft is to be dropped."""
-
-    def __init__(self, view: View, spare: MarginFactor) -> None:
+    def __init__(self, view: View, spare: MarginFactor, action: Action) -> None:
+        self.action = action
+        self.started = time.perf_counter()
         self.base = view
         self.state = view.state
         self.count = view.count
@@ -74,6 +74,36 @@ class Draft:
             self.warranties,
             base.edit + 1,
         )
+
+    def receipt(
+        self,
+        outcome: Outcome,
+        names: tuple[str, ...],
+        after: View,
+        covers: str,
+        details: dict[str, Any] | None = None,
+        refusal: RefusalReason | None = None,
+    ) -> Receipt:
+        """The record of the edit from the version that it began with to `after`."""
+        return Receipt(
+            action=self.action,
+            outcome=outcome,
+            applied=names,
+            check=after.check,
+            attempts=tuple(self.attempts),
+            covers=covers,
+            state_before=self.base.digest,
+            state_after=after.digest,
+            seconds=time.perf_counter() - self.started,
+            pivots=self.pivots,
+            refusal=refusal,
+            details=details or {},
+        )
+
+    def no_acceptable_state(self) -> RefusalReason:
+        """Why the edit is refused after every method has failed: the best residual beside the tolerance."""
+        best = min((tried.check.worst for tried in self.attempts if tried.check is not None), default=math.inf)
+        return RefusalReason("no_acceptable_state", best, self.base.check.tolerance)
 
     def _site(self, key: Vector) -> int | None:
         """Where live entries have this very key."""
@@ -153,7 +183,7 @@ class Draft:
         self.size -= len(slots)
         return True
 
-    def honour_warranties(self) -> Honoured:
+    def update_warranties(self) -> WarrantyChanges:
         """Settle what the steps so far did to pruned entries.
 
         A forgotten entry whose warranty ran out is expired. An archived one is rechecked exactly, and renewed,
@@ -161,7 +191,7 @@ class Draft:
         return can end further warranties, so this repeats until none is left.
         """
         if not self.warranties.records:
-            return UNTOUCHED
+            return WarrantyChanges()
         edit = self.base.edit + 1
         expired: list[str] = []
         rechecks = 0
@@ -180,12 +210,12 @@ class Draft:
             if back is None:
                 break
             if not self._return(back):
-                return Honoured(tuple(expired), (), rechecks, solved=False)
+                return WarrantyChanges(tuple(expired), (), rechecks, solved=False)
         if held:
             sketch = max(self.warranties.records[name].neighbours.size for name in held)
             entries = [self.warranties.archive[name] for name in held]
             self.warranties = self.warranties.issued(held, entries, self.state, edit, "archive", sketch)
-        return Honoured(tuple(expired), tuple(held), rechecks)
+        return WarrantyChanges(tuple(expired), tuple(held), rechecks)
 
     def recall(self, wanted: int) -> bool:
         """Bring archived entries back until the live memory has this many, those nearest to being active first."""
@@ -230,11 +260,11 @@ class Draft:
         gram = state.gram
         trial: Trial | None = None
         if state.exact:
-            trial = transact([Path("path", along_path, finish)], counts)
+            trial = first_accepted([Method("path", along_path, finish)], counts)
         if trial is None or trial.state is None:
             failed = () if trial is None else trial.attempts
-            cold = Path("cold", lambda: fit(gram, counts, state.cap))
-            trial = transact(chain([cold], rescues(gram, counts, state.cap)), counts, failed=failed)
+            cold = Method("cold", lambda: fit(gram, counts, state.cap))
+            trial = first_accepted(chain([cold], rescue_methods(gram, counts, state.cap)), counts, failed=failed)
         self.attempts.extend(trial.attempts)
         if trial.state is None:
             return False
@@ -243,23 +273,3 @@ class Draft:
         self.state, self.check = trial.state, trial.check
         self.pivots += trial.state.pivots
         return True
-
-
-def rescues(gram: GramRows, counts: IndexArray, cap: float) -> Iterator[Path]:
-    """The independent backends that are installed, in order; each takes the problem from the keys alone."""
-    from expunge.solver import backends
-
-    def by(backend: str) -> Callable[[], State]:
-        def solve() -> State:
-            present = np.flatnonzero(counts)
-            keys = np.repeat(gram.keys[present], counts[present], axis=0)
-            answer = backends.solve_reference(keys, cap=cap, sigma=gram.sigma, backend=backend)
-            alpha = np.zeros(counts.size)
-            np.add.at(alpha, np.repeat(present, counts[present]), answer.coefficients)
-            return State.foreign(gram, counts, cap, alpha, answer.offset)
-
-        return solve
-
-    for backend in backends.RESCUES:
-        if backends.installed(backend):
-            yield Path(backend, by(backend))

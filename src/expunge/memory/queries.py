@@ -1,4 +1,4 @@
-"""Questions to one version of a memory: the readout, and which entries carry it."""
+"""Search: which entries of one version carry the readout at a query."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 
 from expunge.memory.entries import decode_payload
 from expunge.memory.version import View
-from expunge.problem.kernel import kernel_block, squared_distances
-from expunge.types import IndexArray, Matrix, Vector
+from expunge.problem.kernel import kernel_block
+from expunge.problem.readout import readout_weights
+from expunge.types import Matrix, Vector
 
-__all__ = ["Hit", "readout", "search"]
+__all__ = ["Hit", "search"]
 
 
 @dataclass(frozen=True)
@@ -27,19 +28,13 @@ class Hit:
     payload: Any
 
 
-def readout(view: View, points: Matrix, coefficients: Vector) -> Matrix:
-    """o(q) = Σακv / Σακ at points (m, d) → (m, dv)."""
-    active = np.flatnonzero(coefficients)
-    weights = _weights(view, points, active, coefficients)
-    return np.asarray(weights @ view.values[active] / weights.sum(axis=1, keepdims=True))
-
-
 def search(view: View, point: Matrix, count: int) -> list[Hit]:
     """Entries by their share of the readout at one point (1, d), largest first."""
     active = np.flatnonzero(view.coefficients)
-    weights = _weights(view, point, active, view.coefficients)[0]
+    sigma = view.state.gram.sigma
+    weights = readout_weights(view.keys[active], view.coefficients[active], point, sigma)[0]
     shares = weights / weights.sum()
-    similarity = kernel_block(point, view.keys[active], view.state.gram.sigma)[0]
+    similarity = kernel_block(point, view.keys[active], sigma)[0]
     entries, hits = view.entries, []
     for place in np.argsort(-shares, kind="stable")[:count].tolist():
         slot = int(view.slots[active[place]])
@@ -54,11 +49,3 @@ def search(view: View, point: Matrix, count: int) -> list[Hit]:
             )
         )
     return hits
-
-
-def _weights(view: View, points: Matrix, rows: IndexArray, coefficients: Vector) -> Matrix:
-    """α κ(q, x), (m, rows), scaled by the nearest active key's κ, so that far queries do not become 0/0."""
-    distances = squared_distances(points, view.keys[rows])
-    distances -= distances.min(axis=1, keepdims=True)
-    with np.errstate(over="ignore"):
-        return np.asarray(coefficients[rows] * np.exp(-distances / view.state.gram.sigma**2))

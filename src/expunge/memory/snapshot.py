@@ -174,7 +174,7 @@ def _members(memory: Memory) -> tuple[dict[str, bytes], bytes]:
         "exact": state.exact,
         "initial_size": memory.initial_size,
         "nu": None if memory.nu is None else memory.nu.hex(),
-        "next_id": memory._next_id,
+        "next_id": memory.next_id,
         "ids": list(memory.ids),
         "subjects": list(memory.subjects),
         "digest": view.digest,
@@ -294,9 +294,9 @@ def rebuild(arrays: dict[str, AnyArray], header: dict[str, Any]) -> Memory:
     alive = np.ones(entries.site.size, dtype=bool)
     warranties = _warranties(arrays, header, sites)
     view = View(state, entries, size, alive, size, check, numbers, warranties, int(header["edit"]))
-    memory = Memory(view, initial_size=int(header["initial_size"]), nu=_optional(header["nu"]))
-    memory._next_id = int(header["next_id"])
-    return memory
+    return Memory(
+        view, initial_size=int(header["initial_size"]), nu=_optional(header["nu"]), next_id=int(header["next_id"])
+    )
 
 
 def _split(payload: AnyArray, ends: AnyArray) -> list[bytes | None]:

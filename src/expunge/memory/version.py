@@ -6,6 +6,8 @@ reference in one assignment.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,11 +15,13 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from expunge.certificates.warranty import Warranties
+from expunge.certificates.warranty import Archived, Warranties
+from expunge.errors import InputError
 from expunge.ledger.commitment import state_digest, weights_digest
-from expunge.memory.entries import Entries
+from expunge.memory.entries import Entries, check_id, check_subject, listed
 from expunge.problem.check import StateCheck
-from expunge.problem.problem import Problem, row_bytes
+from expunge.problem.problem import Problem, fewest_keys, row_bytes
+from expunge.problem.readout import readout
 from expunge.problem.solution import Solution
 from expunge.solver.state import State, share
 from expunge.types import IndexArray, Matrix, Vector
@@ -42,6 +46,7 @@ __all__ = ["View"]
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Words: TypeAlias = npt.NDArray[np.uint64]
+Columns: TypeAlias = tuple[Matrix, list[str], list[str | None], list[bytes | None], bytes]
 
 
 @njit(cache=True, nogil=True)
@@ -157,6 +162,55 @@ class View:
             combined,
         )
         return coefficients, commitments.view(np.uint8), combined
+
+    @property
+    def deletable(self) -> int:
+        """How many more entries can be deleted at this cap, archived ones included."""
+        return self.size + len(self.warranties.archive) - fewest_keys(self.state.cap)
+
+    def named(self, ids: str | Iterable[str] | None, subject: str | None) -> tuple[list[int], list[str]]:
+        """Live slots and pruned ids that a deletion names; InputError for an unknown id or subject."""
+        if (ids is None) == (subject is None):
+            raise InputError("delete takes ids, or subject=..., and exactly one of them")
+        records = self.warranties.records
+        if ids is None:
+            owner = check_subject(subject)
+            mine = self.entries.slots_of.get(owner or "", set())
+            slots = sorted(slot for slot in mine if slot < self.count and self.alive[slot])
+            pruned = [name for name, record in records.items() if record.subject == owner]
+            if not slots and not pruned:
+                raise InputError(f"no entry belongs to subject {subject!r}; nothing was deleted")
+            return slots, pruned
+        wanted = [ids] if isinstance(ids, str) else [check_id(name) for name in listed(ids, "ids")]
+        if len(set(wanted)) < len(wanted):
+            twice = next(name for name, times in Counter(wanted).items() if times > 1)
+            raise InputError(f"id {twice!r} is listed twice; nothing was deleted")
+        slots, pruned = [], []
+        for name in wanted:
+            slot = self.slot(check_id(name))
+            if slot is not None:
+                slots.append(slot)
+            elif name in records:
+                pruned.append(name)
+            else:
+                raise InputError(f"no entry has id {name!r}; nothing was deleted")
+        return sorted(slots), pruned
+
+    def readout(self, points: Matrix, coefficients: Vector | None = None) -> Matrix:
+        """Readout at points (m, d) → (m, dv), with these coefficients (n,) in place of the version's own."""
+        weights = self.coefficients if coefficients is None else coefficients
+        return readout(self.keys, self.values, weights, points, self.state.gram.sigma)
+
+    def columns(self, archived: Mapping[str, Archived] | None = None) -> Columns:
+        """Values, ids, subjects, payloads and salts in row order, with archived entries after the live ones."""
+        more, entries, slots = archived or {}, self.entries, self.slots.tolist()
+        return (
+            np.vstack([self.values, *(entry.value for entry in more.values())]),
+            [*self.ids, *more],
+            [*self.subjects, *(entry.subject for entry in more.values())],
+            [*(entries.payloads[slot] for slot in slots), *(entry.payload for entry in more.values())],
+            b"".join([*(entries.salts[slot] for slot in slots), *(entry.salt for entry in more.values())]),
+        )
 
     def slot(self, name: str) -> int | None:
         """Slot of a live entry, or None."""

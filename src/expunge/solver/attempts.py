@@ -1,6 +1,6 @@
 """copy → update → check → (rescue → check)* → publish | refuse (paper, §4.6, "Separately checked follow-up").
 
-`transact` tries one path after another and returns the first candidate that the independent check accepts.
+`first_accepted` tries one method after another and returns the first candidate that the independent check accepts.
 It never touches the published state, and never clips, snaps, renormalises or regularises a coefficient. The
 check takes from a candidate only its coefficients and offset; how many entries each site holds comes from the
 edit itself, so a solver that lies about the problem it solved is found out.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,11 +21,11 @@ from expunge.errors import ExpungeError
 from expunge.problem.check import StateCheck
 from expunge.problem.tolerances import PARTITION_THRESHOLD, PUBLISHED
 from expunge.solver.active_set import refinement_floor
-from expunge.solver.kernel_rows import product
+from expunge.solver.kernel_rows import GramRows, product
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
 from expunge.types import IndexArray, Matrix, StatusArray, Vector
 
-__all__ = ["Attempt", "Path", "Trial", "check_candidate", "transact"]
+__all__ = ["Attempt", "Method", "Trial", "check_candidate", "first_accepted", "rescue_methods"]
 
 log = logging.getLogger("expunge")
 
@@ -46,9 +46,10 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Path:
-    """A named way to reach the edited state, and to refine what it reached when the check is not yet at
-    rounding level. Neither may touch the published state.
+class Method:
+    """A named way to reach the edited state, and to refine it while the check is not yet at rounding level.
+
+    Neither function may touch the published state.
     """
 
     name: str
@@ -185,36 +186,36 @@ def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISH
     return StateCheck(mass, box, stationarity, tolerance)
 
 
-def transact(
-    paths: Iterable[Path],
+def first_accepted(
+    methods: Iterable[Method],
     counts: IndexArray,
     *,
     failed: Sequence[Attempt] = (),
     tolerance: float = PUBLISHED,
 ) -> Trial:
-    """Try paths in order until the check accepts a candidate for `counts`, the entries at each site.
+    """Try methods in order until the check accepts a candidate for `counts`, the entries at each site.
 
     `failed` are attempts that came before.
     """
     attempts: list[Attempt] = list(failed)
-    for path in paths:
+    for method in methods:
         started = time.perf_counter()
         state: State | None = None
         check: StateCheck | None = None
         error: str | None = None
         try:
-            state = path.solve()
+            state = method.solve()
             check = check_candidate(state, counts, tolerance)
-            if path.refine is not None and check.worst > refinement_floor(state):
-                path.refine(state)
+            if method.refine is not None and check.worst > refinement_floor(state):
+                method.refine(state)
                 check = check_candidate(state, counts, tolerance)
         except Exception as problem:
-            # Any failure of one path is the next one's cue, and is recorded.
+            # Any failure of one method is recorded, and the next one is tried.
             check, error = None, f"{type(problem).__name__}: {problem}"
-        attempts.append(Attempt(path.name, check, time.perf_counter() - started, error))
+        attempts.append(Attempt(method.name, check, time.perf_counter() - started, error))
         if state is not None and check is not None and check.passed:
             if len(attempts) > 1:
-                log.warning("rescued by %s after %s", path.name, _story(attempts[:-1]))
+                log.warning("rescued by %s after %s", method.name, _story(attempts[:-1]))
             return Trial(state, tuple(attempts))
     log.warning("no path passed the check: %s", _story(attempts))
     return Trial(None, tuple(attempts))
@@ -224,3 +225,23 @@ def _story(attempts: Sequence[Attempt]) -> str:
     return "; ".join(
         f"{a.path}: {a.error}" if a.check is None else f"{a.path}: residual {a.check.worst:.3g}" for a in attempts
     )
+
+
+def rescue_methods(gram: GramRows, counts: IndexArray, cap: float) -> Iterator[Method]:
+    """The independent backends that are installed, in order; each takes the problem from the keys alone."""
+    from expunge.solver import backends
+
+    def by(backend: str) -> Callable[[], State]:
+        def solve() -> State:
+            present = np.flatnonzero(counts)
+            keys = np.repeat(gram.keys[present], counts[present], axis=0)
+            answer = backends.solve_reference(keys, cap=cap, sigma=gram.sigma, backend=backend)
+            alpha = np.zeros(counts.size)
+            np.add.at(alpha, np.repeat(present, counts[present]), answer.coefficients)
+            return State.foreign(gram, counts, cap, alpha, answer.offset)
+
+        return solve
+
+    for backend in backends.RESCUES:
+        if backends.installed(backend):
+            yield Method(backend, by(backend))

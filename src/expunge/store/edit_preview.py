@@ -11,11 +11,8 @@ from expunge.errors import ExpungeError, Refused, StoreError
 from expunge.memory.memory import Memory
 from expunge.memory.receipt import Outcome, Receipt
 from expunge.memory.version import View
-from expunge.problem.kernel import squared_distances
-from expunge.problem.problem import fewest_keys
 from expunge.store.legal_holds import Hold, hold_reason, matching
 from expunge.store.row_writer import erased_content
-from expunge.types import Matrix
 
 __all__ = ["Act", "Preview", "look_ahead"]
 
@@ -67,7 +64,7 @@ def look_ahead(memory: Memory, act: Act, holds: list[Hold], doomed: list[str]) -
         seen.append(_refused(before, hold_reason(held)) if held else _preview_of(before, after, receipt))
         raise _Enough
 
-    counted, next_id = memory.outcomes.copy(), memory._next_id
+    counted, next_id = memory.outcomes.copy(), memory.next_id
     memory.journal = look
     try:
         act(memory)
@@ -76,7 +73,7 @@ def look_ahead(memory: Memory, act: Act, holds: list[Hold], doomed: list[str]) -
     except Refused as problem:
         return _refused(memory._view, problem.reason)
     finally:
-        memory.outcomes, memory._next_id = counted, next_id
+        memory.outcomes, memory.next_id = counted, next_id
     raise StoreError("the dry run came to no end")
 
 
@@ -86,12 +83,12 @@ def _preview_of(before: View, after: View, receipt: Receipt) -> Preview:
     old, new = _weights(before), _weights(after)
     keys = after.keys[np.unique(np.linspace(0, after.size - 1, min(_PROBES, after.size)).astype(np.int64))]
     spread = float(np.max(np.ptp(before.values, axis=0))) or 1.0
-    difference = np.abs(_readout(before, keys) - _readout(after, keys))
+    difference = np.abs(before.readout(keys) - after.readout(keys))
     return Preview(
         outcome=receipt.outcome,
         applied=receipt.applied,
         size=after.size,
-        deletable=_deletable(after),
+        deletable=after.deletable,
         changed_coefficients=sum(old[name] != new[name] for name in staying),
         readout_change=float(np.max(difference)) / spread,
         probes=keys.shape[0],
@@ -101,11 +98,7 @@ def _preview_of(before: View, after: View, receipt: Receipt) -> Preview:
 
 
 def _refused(view: View, reason: str) -> Preview:
-    return Preview("refused", (), view.size, _deletable(view), reason=reason)
-
-
-def _deletable(view: View) -> int:
-    return view.size + len(view.warranties.archive) - fewest_keys(view.state.cap)
+    return Preview("refused", (), view.size, view.deletable, reason=reason)
 
 
 def _names(view: View) -> list[str]:
@@ -114,12 +107,3 @@ def _names(view: View) -> list[str]:
 
 def _weights(view: View) -> dict[str, float]:
     return dict(zip(_names(view), view.coefficients.tolist(), strict=True))
-
-
-def _readout(view: View, points: Matrix) -> Matrix:
-    """Σακv / Σακ; kernel values are scaled by the nearest active key's, which cancels."""
-    active = np.flatnonzero(view.coefficients)
-    distances = squared_distances(points, view.keys[active])
-    distances -= distances.min(axis=1, keepdims=True)
-    weights = view.coefficients[active] * np.exp(-distances / view.state.gram.sigma**2)
-    return np.asarray(weights @ view.values[active] / weights.sum(axis=1, keepdims=True))

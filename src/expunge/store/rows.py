@@ -51,7 +51,7 @@ class Facts:
     @classmethod
     def of(cls, memory: Memory) -> Facts:
         """As they stand."""
-        return cls(memory.initial_size, memory.nu, memory._next_id)
+        return cls(memory.initial_size, memory.nu, memory.next_id)
 
 
 @dataclass(frozen=True, eq=False)

@@ -144,7 +144,7 @@ class Store:
             memory=uuid,
             clock=self._identity.clock,
             initial_size=memory.initial_size,
-            attempts=memory._attempts,
+            attempts=memory.attempts,
         )
         envelope = self._identity.sign(statement)
         with self._writing(f"name {name}") as connection:

@@ -179,7 +179,7 @@ class StoredMemory:
 
     def look(self, at: Callable[[View], Seen]) -> Seen:
         """What `at` makes of the current version, whole: it is called again if an edit comes in between."""
-        return self._current()._seen(at)
+        return self._current().look(at)
 
     def payload(self, name: str) -> Any:
         """Payload of an entry."""
@@ -373,7 +373,7 @@ class StoredMemory:
 
         def doomed(memory: Memory) -> list[str]:
             view = memory._view
-            slots, pruned = memory._victims(view, names, subject)
+            slots, pruned = view.named(names, subject)
             return [*(view.entries.ids[slot] or "" for slot in slots), *pruned]
 
         if dry_run:

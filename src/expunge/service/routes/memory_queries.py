@@ -9,7 +9,6 @@ from fastapi import Request
 from starlette.responses import Response
 
 from expunge.errors import InputError
-from expunge.memory.queries import readout
 from expunge.memory.queries import search as find
 from expunge.memory.version import View
 from expunge.problem.problem import as_point, as_points
@@ -35,7 +34,7 @@ async def read(request: Request, name: str, form: Queries) -> Response:
 
     def seen(view: View) -> tuple[dict[str, Any], str]:
         points = as_points(form.queries, "queries", dimension=view.keys.shape[1])
-        answers = readout(view, points, view.coefficients)
+        answers = view.readout(points)
         return {"digest": view.digest, "readouts": answers, "scores": view.solution.score(points)}, view.digest
 
     return tagged(*await house.desk.read(lambda: memory_of(request).look(seen)))
@@ -75,7 +74,7 @@ async def explain(request: Request, name: str, form: Explanation) -> Response:
             "query": point[0],
             "x": x,
             "y": y,
-            "readout": readout(view, point, view.coefficients)[0],
+            "readout": view.readout(point)[0],
             "score": float(view.solution.score(point)[0]),
             "hits": carried,
             "rest": max(0.0, 1.0 - sum(hit.share for hit in hits)),

@@ -1,0 +1,254 @@
+"""Every question that a memory answers, whoever keeps its versions.
+
+`Memory` and the stored memory of `expunge.store` differ in how they edit. Both read through `look`, which shows one
+published version, whole.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from expunge.certificates.certificate import Certificate, certify
+from expunge.certificates.warranty import Warranty
+from expunge.errors import InputError, MissingExtra
+from expunge.memory.entries import check_id, decode_payload
+from expunge.memory.queries import Hit, search
+from expunge.memory.version import View
+from expunge.problem.check import StateCheck
+from expunge.problem.kernel import kernel_block
+from expunge.problem.partition import Partition
+from expunge.problem.problem import as_count, as_points
+from expunge.problem.solution import Solution
+from expunge.solver.margin_factor import refined_inverse
+from expunge.types import Matrix, Vector
+
+if TYPE_CHECKING:
+    from expunge.certificates.bounds import Bounds
+    from expunge.certificates.proof import Proof
+
+__all__ = ["MemoryReader", "proved_zero_rows"]
+
+Found = TypeVar("Found")
+
+
+class MemoryReader(ABC):
+    """The read verbs of a memory, each answered from one published version."""
+
+    @abstractmethod
+    def look(self, at: Callable[[View], Found]) -> Found:
+        """Return what `at` makes of the current version; `at` is called again if an edit comes in between."""
+
+    def __len__(self) -> int:
+        return self.look(lambda view: view.size)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.look(lambda view: view.slot(name) is not None)
+
+    def describe(self) -> str:
+        """Entries, dimension, groups, cap and width in one line."""
+
+        def description(view: View) -> str:
+            groups, state = Partition.of(view.coefficients, view.state.cap), view.state
+            return (
+                f"{view.size} entries, d={state.gram.keys.shape[1]}: {groups.margin.size} margin, "
+                f"{groups.bound.size} bound, {groups.reserve.size} reserve; cap {state.cap:.6g}, "
+                f"sigma {state.gram.sigma:g}"
+            )
+
+        return self.look(description)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids in row order."""
+        return self.look(lambda view: view.ids)
+
+    @property
+    def subjects(self) -> tuple[str | None, ...]:
+        """Subjects in row order."""
+        return self.look(lambda view: view.subjects)
+
+    @property
+    def keys(self) -> Matrix:
+        """Keys in row order, (n, d) float64, read-only."""
+        return self.look(lambda view: view.keys)
+
+    @property
+    def values(self) -> Matrix:
+        """Values in row order, (n, dv) float64, read-only."""
+        return self.look(lambda view: view.values)
+
+    @property
+    def coefficients(self) -> Vector:
+        """Coefficients α in row order, (n,) float64, read-only."""
+        return self.look(lambda view: view.coefficients)
+
+    @property
+    def offset(self) -> float:
+        """Offset ρ: from the margin, or the least t of the bound keys when the margin is empty."""
+        return self.look(lambda view: view.state.offset)
+
+    @property
+    def cap(self) -> float:
+        """Cap C, fixed since the fit."""
+        return self.look(lambda view: view.state.cap)
+
+    @property
+    def sigma(self) -> float:
+        """Kernel width σ."""
+        return self.look(lambda view: view.state.gram.sigma)
+
+    @property
+    def dimension(self) -> int:
+        """Coordinates of a key."""
+        return self.look(lambda view: int(view.state.gram.keys.shape[1]))
+
+    @property
+    def partition(self) -> Partition:
+        """Rows on the margin, at the bound and in reserve."""
+        return self.look(lambda view: Partition.of(view.coefficients, view.state.cap))
+
+    @property
+    def inverse(self) -> Matrix:
+        """R = M⁻¹ of the margin system, (s+1, s+1): the offset first, then the margin keys in row order.
+
+        Identical margin keys share one row and column: M would be singular with both.
+        """
+
+        def margin_block(view: View) -> Matrix:
+            gram = view.state.gram
+            keys = gram.keys[np.sort(view.state.margin.members)]
+            return kernel_block(keys, keys, gram.sigma)
+
+        return refined_inverse(self.look(margin_block))
+
+    @property
+    def deletable(self) -> int:
+        """How many more entries can be deleted at this cap: n − ⌈1/C⌉, archived ones included."""
+        return self.look(lambda view: view.deletable)
+
+    @property
+    def digest(self) -> str:
+        """Digest of the current state, as receipts name it."""
+        return self.look(lambda view: view.digest)
+
+    @property
+    def solution(self) -> Solution:
+        """Coefficients and offset with the problem that they solve."""
+        return self.look(lambda view: view.solution)
+
+    def payload(self, name: str) -> Any:
+        """Payload of an entry."""
+        return self.look(lambda view: decode_payload(view.entries.payloads[_slot(view, name)]))
+
+    def read(self, queries: npt.ArrayLike, *, projection: float | None = None) -> Matrix:
+        """Normalized readout o(q) = Σακv / Σακ at queries (m, d) or (d,) → (m, dv).
+
+        Kernel values are scaled by the nearest active key's, which cancels, so a query far from every key
+        gets the limit of the formula rather than 0/0. With `projection` = ε the coefficients are first replaced
+        by the smallest-norm ones whose objective is within ε·max(1, |f|) of the state's (paper, Eq. 6): near-equal
+        keys then share their weight, at the cost of a known step away from the optimum.
+        """
+        points = as_points(queries, "queries", dimension=self.dimension)
+        if projection is None:
+            return self.look(lambda view: view.readout(points))
+        from expunge.solver.min_norm import project
+
+        def projected(view: View) -> Matrix:
+            cap, sigma = view.state.cap, view.state.gram.sigma
+            point = project(view.keys, view.coefficients, cap=cap, sigma=sigma, tolerance=projection)
+            return view.readout(points, point.coefficients)
+
+        return self.look(projected)
+
+    def score(self, points: npt.ArrayLike) -> Vector:
+        """Gate score s(x) = 2Σακ(x, x_i) − ρ at points (m, d) or (d,) → (m,)."""
+        return self.solution.score(as_points(points, "points", dimension=self.dimension))
+
+    def search(self, query: npt.ArrayLike, k: SupportsIndex = 5) -> list[Hit]:
+        """Entries that carry the readout at a query, largest share first; at most `k`."""
+        most = as_count(k, 1, "k must be a positive number of entries")
+        point = as_points(query, "query", dimension=self.dimension)
+        if point.shape[0] != 1:
+            raise InputError(f"search takes one query, not {point.shape[0]}")
+        return self.look(lambda view: search(view, point, most))
+
+    def check(self) -> StateCheck:
+        """Mass, box and stationarity errors, recomputed from the keys themselves."""
+        return self.solution.check()
+
+    def prove(self) -> Proof:
+        """Prove the partition in ball arithmetic, with the keys, cap and width taken as exact.
+
+        ``outcome`` is ``proved``, or says which entries could not be decided, or are wrong. A proof saves to a
+        small file that `expunge.verify` rechecks from the keys without any solver. Needs the extra ``proof``.
+        """
+        from expunge.certificates.proof import prove_partition
+
+        found = self.solution
+        return prove_partition(found.problem.keys, found.coefficients, cap=found.problem.cap, sigma=found.problem.sigma)
+
+    def bounds(self) -> Bounds:
+        """Rigorous upper bounds on the errors of this state, over every query and not only sampled ones."""
+        from expunge.certificates.bounds import rigorous_bounds
+
+        found, values = self.look(lambda view: (view.solution, view.values))
+        return rigorous_bounds(
+            found.problem.keys,
+            found.coefficients,
+            found.offset,
+            cap=found.problem.cap,
+            sigma=found.problem.sigma,
+            values=values,
+        )
+
+    def certificate(self, name: str) -> Certificate:
+        """What removing an entry now would be: no change at all, or a refit of the others at the same cap."""
+
+        def certified(view: View) -> Certificate:
+            row = int(np.flatnonzero(view.slots == _slot(view, name))[0])
+            return certify(
+                row,
+                name,
+                view.keys,
+                view.values,
+                view.coefficients,
+                offset=view.state.offset,
+                cap=view.state.cap,
+                sigma=view.state.gram.sigma,
+                proved=bool(view.coefficients[row] == 0.0 and proved_zero_rows(view)[row]),
+            )
+
+        return self.look(certified)
+
+    def warranties(self) -> list[Warranty]:
+        """Where each pruned entry stands: slack at pruning, what is proved to remain of it, status."""
+        return self.look(lambda view: view.warranties.rows(view.state))
+
+
+def proved_zero_rows(view: View) -> npt.NDArray[np.bool_]:
+    """Rows whose coefficient is proved to be zero: by rigorous bounds, and where these fall short by balls."""
+    from expunge.certificates.bounds import proved_zero
+    from expunge.certificates.proof import prove_partition
+
+    cap, sigma = view.state.cap, view.state.gram.sigma
+    zero = proved_zero(view.keys, view.coefficients, cap=cap, sigma=sigma)
+    looks_zero = np.asarray(view.coefficients == 0.0)
+    if np.array_equal(zero, looks_zero):
+        return zero
+    try:
+        proof = prove_partition(view.keys, view.coefficients, cap=cap, sigma=sigma)
+    except MissingExtra:
+        return zero
+    return looks_zero if proof.outcome == "proved" else zero
+
+
+def _slot(view: View, name: str) -> int:
+    slot = view.slot(check_id(name))
+    if slot is None:
+        raise InputError(f"no entry has id {name!r}")
+    return slot
