@@ -9,7 +9,7 @@ import numpy as np
 import expunge
 from expunge import Memory
 from expunge.datasets import icu_hours
-from expunge.verify import open_receipt
+from expunge.verify import verify_receipt
 
 hours = icu_hours()
 patient = hours.subjects[0]
@@ -28,5 +28,5 @@ with tempfile.TemporaryDirectory() as folder, expunge.open(f"sqlite:///{folder}/
     print(f"a memory that never saw {patient} answers {len(hours.queries)} questions alike: {apart < 1e-9}")
 
     # Whoever has the public key can check the receipt, offline. It holds no content and no id.
-    stated = open_receipt(receipt.envelope, [store.public_key])
+    stated = verify_receipt(receipt.envelope, [store.public_key])
     print(f"the receipt verifies: {stated.action}, {stated.applied.count} entries, {stated.after.live} left")

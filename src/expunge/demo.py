@@ -303,7 +303,7 @@ def _erase(demo: Demo, store: Store, hours: Sample) -> tuple[SignedReceipt, Prio
 
 def _receipt(demo: Demo, receipt: SignedReceipt, took: float) -> RenderableType:
     from expunge.ledger.envelope import parse_envelope
-    from expunge.ledger.receipt_format import parse_predicate
+    from expunge.ledger.receipt_parsing import parse_predicate
     from expunge.ledger.statement import parse_statement
 
     stated = parse_predicate(parse_statement(parse_envelope(receipt.envelope).payload))
@@ -331,7 +331,7 @@ def _verify(demo: Demo, store: Store, receipt: SignedReceipt, prior: Prior) -> N
     envelope = (folder / "receipts" / "erasure.json").read_bytes()
     carried = (folder / "receipts" / "erasure.tlog-proof").read_bytes()
     kept, extension = (folder / "head-kept.txt").read_bytes(), store.consistency(2).to_bytes()
-    checks: list[tuple[str, str, Callable[[], None]]] = [
+    checks: list[tuple[str, str, Callable[[], object]]] = [
         ("signature", "signed by the store, without contradictions", lambda: verify_receipt(envelope, keys)),
         (
             "inclusion",
@@ -380,7 +380,7 @@ def _tamper(demo: Demo, store: Store, receipt: SignedReceipt, prior: Prior) -> N
     head = store.checkpoint().to_bytes()
     (demo.folder / "tampered" / "erasure.json").write_bytes(changed)
     (demo.folder / "tampered" / "erasure.zip").write_bytes(nudged)
-    attempts: list[tuple[str, Callable[[], None]]] = [
+    attempts: list[tuple[str, Callable[[], object]]] = [
         ("a number in the receipt", lambda: verify_receipt(changed, keys)),
         ("the same receipt, signed by somebody else", lambda: verify_receipt(forged, keys)),
         ("another receipt in its place in the log", lambda: verify_inclusion(leaves[0], carried, log_keys, origin)),

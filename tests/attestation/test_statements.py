@@ -22,7 +22,8 @@ from expunge.attestation.statements import (
     compare_with_reference,
 )
 from expunge.errors import InputError
-from expunge.ledger.receipt_format import MAX_LISTED, Predicate, Refusal, parse_predicate
+from expunge.ledger.receipt_format import MAX_LISTED, Predicate, Refusal
+from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.memory.receipt import Action, Receipt, RefusalReason
 from expunge.memory.version import View
 from expunge.problem.tolerances import PUBLISHED

@@ -23,7 +23,8 @@ from expunge.certificates.bounds import Sites
 from expunge.certificates.proof import Finding, Proof, Witness, prove_partition
 from expunge.errors import InputError, MissingExtra, StoreError
 from expunge.types import Matrix, Vector
-from expunge.verify.proof import GUARD, MOST_BITS, verify_proof
+from expunge.verify.proof import GUARD, verify_proof
+from expunge.verify.proof_format import MOST_BITS
 from highprecision import Truth, solve_exactly
 from problems import PROBLEMS
 from raising import raises_code
@@ -538,4 +539,5 @@ def test_the_verifier_imports_nothing_of_the_prover_or_solver() -> None:
         "expunge.errors",
         "expunge.problem.problem",
         "expunge.types",
+        "expunge.verify.proof_format",
     }

@@ -26,7 +26,7 @@ import expunge
 from expunge import DeletionRefused, InputError, StoreError
 from expunge.integrations.embedding import words
 from expunge.integrations.langgraph import ExpungeStore, Made
-from expunge.ledger.receipt_format import parse_predicate
+from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.store import Store
 
 

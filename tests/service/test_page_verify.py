@@ -56,7 +56,7 @@ def page(window: Browser, site: Service) -> Iterator[Page]:
         yield visitor.page
 
 
-def name_of(check: Callable[..., None], *arguments: Any) -> str | None:
+def name_of(check: Callable[..., object], *arguments: Any) -> str | None:
     try:
         check(*arguments)
     except VerificationError as error:

@@ -14,7 +14,7 @@ import expunge
 import expunge.memory.pending_edit
 from expunge import DeletionRefused, Memory
 from expunge.errors import AdmissionRefused, SolveError
-from expunge.ledger.receipt_format import parse_predicate
+from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.solver import path
 from expunge.solver.attempts import Method, check_candidate, first_accepted
 from expunge.solver.state import BOUND, MARGIN, RESERVE, State

@@ -13,7 +13,7 @@ import pytest
 
 import expunge
 from expunge import DeletionRefused, StoreError, VerificationError
-from expunge.ledger.receipt_format import parse_predicate
+from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.ledger.signing import SigningKey
 from expunge.store import Store, parse_event
 from expunge.verify.ledger import verify_log

@@ -16,7 +16,8 @@ from expunge import AdmissionRefused, DeletionRefused, InputError, Memory, Solve
 from expunge.certificates.warranty import Mode
 from expunge.ledger.envelope import open_statement
 from expunge.ledger.merkle.proof_file import verify_inclusion_proof
-from expunge.ledger.receipt_format import Refusal, parse_predicate
+from expunge.ledger.receipt_format import Refusal
+from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.memory.receipt import RefusalReason
 from expunge.store import (
     Conflict,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from expunge import DeletionRefused, InputError
-from expunge.ledger.receipt_format import parse_predicate
+from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.store import (
     Store,
     parse_event,

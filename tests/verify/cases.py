@@ -31,7 +31,8 @@ from expunge.ledger.merkle.hashing import leaf_hash
 from expunge.ledger.merkle.proof_file import ExtensionProof, InclusionProof
 from expunge.ledger.merkle.tree import HashTree
 from expunge.ledger.note import NoteKey, SignedNote
-from expunge.ledger.receipt_format import Predicate, parse_predicate
+from expunge.ledger.receipt_format import Predicate
+from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.ledger.signing import SigningKey
 from expunge.ledger.statement import Statement
 from expunge.memory.receipt import Receipt, RefusalReason

@@ -20,7 +20,7 @@ from expunge.ledger.note import NoteAlgorithm, NoteKey
 from expunge.problem.kernel import kernel_block
 from expunge.types import AnyArray
 from expunge.verify import verify_evidence
-from expunge.verify.evidence import parse_bundle
+from expunge.verify.evidence_format import parse_bundle
 from raising import raises_code
 
 from .alter import DROP, document, forge, leaves, members, objects, packed, put, rebundle, restated, spelled

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from expunge.errors import InputError, VerificationError
 from expunge.ledger.canonical import dump_canonical
-from expunge.ledger.receipt_format import PREDICATE_TYPE, parse_predicate
+from expunge.ledger.receipt_format import PREDICATE_TYPE
+from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.ledger.statement import Statement, parse_statement
 from expunge.verify import verify_consistency, verify_evidence, verify_inclusion, verify_log, verify_receipt
-from expunge.verify.evidence import parse_bundle
+from expunge.verify.evidence_format import parse_bundle
 
 from .alter import document, forge, leaves, members, packed, put, restated
 from .cases import LOG_KEYS, ORIGIN, TRUSTED, case, ledger

@@ -13,10 +13,11 @@ import pytest
 from expunge.errors import InputError
 from expunge.ledger.canonical import dump_canonical
 from expunge.ledger.envelope import parse_envelope, sign_statement
-from expunge.ledger.receipt_format import PREDICATE_TYPE, at_most, parse_predicate
+from expunge.ledger.receipt_format import PREDICATE_TYPE, at_most
+from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.ledger.statement import Statement, parse_statement
 from expunge.problem.tolerances import PUBLISHED
-from expunge.verify import open_receipt, verify_receipt
+from expunge.verify import verify_receipt
 from raising import raises_code
 
 from .alter import DROP, Path, document, forge, leaves, objects, put, spelled, unsigned
@@ -32,7 +33,7 @@ OTHER = "ab" * 32
 def test_bytes_to_object_to_identical_bytes(name: str) -> None:
     made = case(name)
     verify_receipt(made.envelope, TRUSTED)
-    opened = open_receipt(made.envelope, TRUSTED)
+    opened = verify_receipt(made.envelope, TRUSTED)
     assert opened == made.predicate
     envelope = parse_envelope(made.envelope)
     assert envelope.to_bytes() == made.envelope

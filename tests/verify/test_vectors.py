@@ -14,7 +14,7 @@ from expunge.ledger.canonical import dump_canonical
 from expunge.ledger.merkle.hashing import leaf_hash
 from expunge.ledger.note import NoteKey
 from expunge.ledger.signing import VerifyingKey
-from expunge.verify import open_receipt, verify_evidence
+from expunge.verify import verify_evidence, verify_receipt
 
 from .alter import leaves, spelled
 from .cases import ledger
@@ -47,7 +47,7 @@ def test_the_vectors_verify_from_the_files_alone() -> None:
     receipt, evidence = load("receipt.json"), load("evidence.json")
     trusted = [VerifyingKey(bytes.fromhex(receipt["public_key"]))]
     assert trusted[0].key_id == receipt["key_id"]
-    opened = open_receipt(receipt["envelope"].encode(), trusted)
+    opened = verify_receipt(receipt["envelope"].encode(), trusted)
     assert opened.to_statement().to_bytes().decode() == receipt["payload"]
     assert leaf_hash(receipt["envelope"].encode()).hex() == receipt["leaf_hash"]
     log_keys = [NoteKey.from_text(evidence["log_vkey"])]

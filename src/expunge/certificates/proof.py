@@ -43,7 +43,7 @@ from expunge.certificates.intervals import SLIGHT, UNIT, gamma, kernel_enclosure
 from expunge.errors import InputError, MissingExtra
 from expunge.problem.tolerances import FEASIBILITY_SLIP
 from expunge.types import IndexArray, Matrix, Vector
-from expunge.verify.proof import FORMAT, MOST_BITS, Finding, Outcome, Proof, Quantity, Witness
+from expunge.verify.proof_format import FORMAT, MOST_BITS, Finding, Outcome, Proof, Quantity, Witness
 
 __all__ = ["Finding", "Proof", "Witness", "prove_partition"]
 

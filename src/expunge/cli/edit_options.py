@@ -117,7 +117,7 @@ def save_evidence(
 ) -> None:
     """Write the bundle of the edit at a leaf, which must be the memory's latest; ``head`` is a cosigned one."""
     from expunge.attestation.evidence import write_evidence
-    from expunge.ledger.receipt_format import parse_predicate
+    from expunge.ledger.receipt_parsing import parse_predicate
 
     leaf, view = store.leaf(index), memory.view
     stated = parse_predicate(leaf.statement)

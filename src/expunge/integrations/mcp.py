@@ -190,7 +190,8 @@ class Tools:
     def _opened(self, envelope: bytes) -> tuple[str, tuple[str, int | None]]:
         """Outcome, time and number of entries of a receipt, or of an event of the store, once it is verified."""
         from expunge.ledger.envelope import open_statement, parse_envelope
-        from expunge.ledger.receipt_format import PREDICATE_TYPE, parse_predicate
+        from expunge.ledger.receipt_format import PREDICATE_TYPE
+        from expunge.ledger.receipt_parsing import parse_predicate
         from expunge.ledger.statement import parse_statement
         from expunge.store import EVENT_TYPE, parse_event
 

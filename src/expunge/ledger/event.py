@@ -15,7 +15,7 @@ from typing import Final, Literal, cast
 from expunge.errors import InputError, VerificationError
 from expunge.ledger.canonical import Json
 from expunge.ledger.commitment import SALT_BYTES
-from expunge.ledger.receipt_fields import UUID, as_time
+from expunge.ledger.receipt_parsing import UUID, as_time
 from expunge.ledger.statement import Statement, Subject
 
 __all__ = ["EVENT_TYPE", "Event", "Kind", "parse_event", "subject_commitment"]

@@ -12,25 +12,13 @@ random UUID, because its name may be somebody's and a hash of a name can be gues
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from itertools import pairwise
-from typing import Final, Literal, cast, get_args
+from typing import Final, Literal
 
 from expunge.errors import InputError, VerificationError
 from expunge.ledger.canonical import Json
-from expunge.ledger.encoding import encode_float, is_sha256_hex
-from expunge.ledger.receipt_fields import (
-    UUID,
-    as_digest,
-    as_integer,
-    as_number,
-    as_object,
-    as_one_of,
-    as_text,
-    as_time,
-)
+from expunge.ledger.encoding import encode_float
 from expunge.ledger.statement import Statement, Subject
 from expunge.problem.tolerances import ACCEPTANCE, PARTITION_THRESHOLD, PUBLISHED
 
@@ -54,7 +42,7 @@ __all__ = [
     "Sizes",
     "Solver",
     "at_most",
-    "parse_predicate",
+    "field_names",
 ]
 
 PREDICATE_TYPE: Final = "urn:expunge:receipt:v1"
@@ -93,19 +81,15 @@ DOES_NOT_COVER: Final = (
     "changed_cap",
     "admissions_without_warranty",
 )
-_TOLERANCES: Final = {
+TOLERANCES: Final = {
     "acceptance": encode_float(ACCEPTANCE),
     "partition": encode_float(PARTITION_THRESHOLD),
     "published": encode_float(PUBLISHED),
 }
 
-_WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-_CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+!_-]{0,63}")
-
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class Rule:
     """What an outcome entails; ``changes`` is None where the state may or may not change."""
 
     actions: tuple[Action, ...]
@@ -114,18 +98,18 @@ class _Rule:
 
 
 _EDITS: Final[tuple[Action, ...]] = ("admission", "deletion", "pruning", "rebuild")
-_RULES: Final[dict[Outcome, _Rule]] = {
-    "created": _Rule(("creation",), "fresh_fit", None),
-    "admitted": _Rule(("admission",), "fresh_fit", True),
-    "certified_zero": _Rule(("deletion",), "no_readout_change", None),
-    "decrement": _Rule(("deletion",), "fresh_fit", True),
-    "rescued": _Rule(("admission", "deletion"), "fresh_fit", True),
-    "refused": _Rule(_EDITS, "nothing", False),
-    "noop": _Rule(_EDITS, "nothing", False),
-    "pruned": _Rule(("pruning",), "no_readout_change_under_warranty", True),
-    "rebuilt": _Rule(("rebuild",), "fresh_fit_at_new_cap", None),
-    "expired": _Rule(("expiry",), "nothing", False),
-    "restored": _Rule(("restoration",), "nothing", None),
+RULES: Final[dict[Outcome, Rule]] = {
+    "created": Rule(("creation",), "fresh_fit", None),
+    "admitted": Rule(("admission",), "fresh_fit", True),
+    "certified_zero": Rule(("deletion",), "no_readout_change", None),
+    "decrement": Rule(("deletion",), "fresh_fit", True),
+    "rescued": Rule(("admission", "deletion"), "fresh_fit", True),
+    "refused": Rule(_EDITS, "nothing", False),
+    "noop": Rule(_EDITS, "nothing", False),
+    "pruned": Rule(("pruning",), "no_readout_change_under_warranty", True),
+    "rebuilt": Rule(("rebuild",), "fresh_fit_at_new_cap", None),
+    "expired": Rule(("expiry",), "nothing", False),
+    "restored": Rule(("restoration",), "nothing", None),
 }
 
 
@@ -274,7 +258,7 @@ class Predicate:
     @property
     def covers(self) -> Coverage:
         """What the outcome entails."""
-        return _RULES[self.outcome].covers
+        return RULES[self.outcome].covers
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
@@ -284,19 +268,21 @@ class Predicate:
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON value, floats as hexadecimal strings."""
-        flat = {name: _json(getattr(self, name)) for name in _FLAT}
+        flat = {name: _json(getattr(self, name)) for name in FLAT}
         if self.restored_edit is not None:
             flat["restored_edit"] = self.restored_edit
         return flat | {
             "state": {"before": self.state_before, "after": self.state_after},
             "entries": {"before": _json(self.before), "after": _json(self.after)},
-            "warranties": {name: _json(getattr(self, name)) for name in _WARRANTIES},
-            "tolerances": _TOLERANCES,
+            "warranties": {name: _json(getattr(self, name)) for name in WARRANTIES},
+            "tolerances": TOLERANCES,
             "does_not_cover": DOES_NOT_COVER,
         }
 
     def to_statement(self) -> Statement:
         """Return the statement to sign; a receipt that would not verify is refused here."""
+        from expunge.ledger.receipt_parsing import parse_predicate
+
         statement = Statement(self.subjects, PREDICATE_TYPE, self.to_json())
         try:
             parse_predicate(statement)
@@ -305,12 +291,12 @@ class Predicate:
         return statement
 
 
-_FLAT: Final = (
+FLAT: Final = (
     *("memory", "edit", "action", "outcome", "time", "applied", "problem", "check", "attempts", "solver", "seconds"),
     *("pruning", "refusal", "reference", "covers"),
 )
-_WARRANTIES: Final = ("expired", "renewed", "reactivated")
-_FIELDS: Final = frozenset({*_FLAT, "state", "entries", "warranties", "tolerances", "does_not_cover"})
+WARRANTIES: Final = ("expired", "renewed", "reactivated")
+FIELDS: Final = frozenset({*FLAT, "state", "entries", "warranties", "tolerances", "does_not_cover"})
 
 
 def _json(value: object) -> Json:
@@ -320,245 +306,7 @@ def _json(value: object) -> Json:
         return [_json(item) for item in value]
     if value is None or isinstance(value, str | int):
         return value
-    return {name: _json(getattr(value, name)) for name in _names(type(value))}
-
-
-def parse_predicate(statement: Statement) -> Predicate:
-    """Read the receipt in a statement, strictly, and check that it does not contradict itself."""
-    if statement.predicate_type != PREDICATE_TYPE:
-        raise VerificationError(
-            f"{statement.predicate_type[:80]!r} is not {PREDICATE_TYPE}", code="statement-predicate-type-mismatch"
-        )
-    document = as_object(statement.predicate, "the receipt", _fields(statement.predicate), "receipt-error")
-    outcome = cast(Outcome, as_one_of(document["outcome"], "outcome", _RULES, "receipt-outcome-invalid"))
-    state = as_object(document["state"], "state", {"before", "after"}, "receipt-state-invalid")
-    entries = as_object(document["entries"], "entries", {"before", "after"}, "receipt-entries-invalid")
-    warranties = as_object(document["warranties"], "warranties", _WARRANTIES, "receipt-commitments-invalid")
-    predicate = Predicate(
-        memory=as_text(document["memory"], "memory", UUID, "receipt-memory-invalid"),
-        edit=as_integer(document["edit"], "edit", "receipt-edit-invalid"),
-        action=cast(Action, as_one_of(document["action"], "action", get_args(Action), "receipt-action-invalid")),
-        outcome=outcome,
-        time=as_time(document["time"]),
-        state_before=None if state["before"] is None else as_digest(state["before"], "state before"),
-        state_after=as_digest(state["after"], "state after"),
-        before=_sizes(entries["before"], "entries before"),
-        after=_sizes(entries["after"], "entries after"),
-        applied=_listed(document["applied"], "applied"),
-        problem=_problem(document["problem"]),
-        check=_residuals(document["check"], "check", "receipt-check-invalid"),
-        attempts=_attempts(document["attempts"]),
-        solver=_solver(document["solver"]),
-        seconds=as_number(document["seconds"], "seconds", "receipt-seconds-invalid"),
-        expired=_listed(warranties["expired"], "expired"),
-        renewed=_listed(warranties["renewed"], "renewed"),
-        reactivated=_listed(warranties["reactivated"], "reactivated"),
-        pruning=None if document["pruning"] is None else _pruning(document["pruning"]),
-        refusal=None if document["refusal"] is None else _refusal(document["refusal"]),
-        reference=None if document["reference"] is None else _reference(document["reference"]),
-        restored_edit=_restored_edit(document),
-    )
-    tolerances = as_object(document["tolerances"], "tolerances", _TOLERANCES.keys(), "receipt-tolerances-invalid")
-    if tolerances != _TOLERANCES:
-        raise VerificationError(f"tolerances other than those of {PREDICATE_TYPE}", code="receipt-tolerances-invalid")
-    if document["covers"] != predicate.covers or document["does_not_cover"] != DOES_NOT_COVER:
-        raise VerificationError(f"the outcome {outcome} covers something else", code="receipt-coverage-invalid")
-    _check_states(predicate)
-    _check_entries(predicate)
-    _check_attempts(predicate)
-    if statement.subjects != predicate.subjects:
-        raise VerificationError(
-            "the statement is not about the states that its receipt names", code="receipt-subject-mismatch"
-        )
-    return predicate
-
-
-def _check_states(receipt: Predicate) -> None:
-    rule = _RULES[receipt.outcome]
-    if receipt.action not in rule.actions:
-        raise VerificationError(
-            f"the outcome of a {receipt.action} cannot be {receipt.outcome}", code="receipt-action-mismatch"
-        )
-    if (receipt.state_before is None) != (receipt.action == "creation"):
-        raise VerificationError("a creation, and nothing else, has no state before it", code="receipt-state-mismatch")
-    if rule.changes is not None and rule.changes == (receipt.state_before == receipt.state_after):
-        raise VerificationError(
-            f"{receipt.outcome}, yet the state {'stayed' if rule.changes else 'changed'}", code="receipt-state-mismatch"
-        )
-    if (receipt.refusal is not None) != (receipt.outcome == "refused"):
-        raise VerificationError("a refusal, and nothing else, has a reason", code="receipt-refusal-mismatch")
-    if (receipt.pruning is not None) != (receipt.action == "pruning" and receipt.outcome != "refused"):
-        raise VerificationError("a pruning, and nothing else, has a mode", code="receipt-pruning-mismatch")
-
-
-def _check_entries(receipt: Predicate) -> None:
-    before, after, applied = receipt.before, receipt.after, receipt.applied.count
-    back, named = receipt.reactivated.count, len(receipt.applied.commitments)
-    match receipt.outcome, receipt.action:
-        case "created", _:
-            adds_up = before.total == after.pruned == 0 and after.live == applied and named in (0, applied)
-        case "refused" | "noop", _:
-            adds_up = before == after and applied == back == receipt.renewed.count == receipt.expired.count == 0
-        case "expired", _:
-            adds_up = before == after and applied == back == receipt.renewed.count == 0 < receipt.expired.count
-        case "restored", _:
-            adds_up = applied == back == receipt.renewed.count == receipt.expired.count == 0
-        case _, "admission":
-            adds_up = named == applied == 1 == after.total - before.total and after.live == before.live + 1 + back
-        case _, "deletion":
-            # Some may have been pruned before; the others were live.
-            adds_up = 0 < applied == before.total - after.total and 0 <= before.live + back - after.live <= applied
-        case _, "pruning":
-            adds_up = 0 < applied == before.live - after.live and before.total == after.total
-            adds_up = adds_up and back == 0 and named in (0, applied)
-        case _:
-            adds_up = applied == 0 and before.total == after.total and after.live == before.live + back
-    if not adds_up or after.live == 0:
-        raise VerificationError(
-            f"{receipt.outcome}: {before} and {after} do not follow from what was applied",
-            code="receipt-entries-mismatch",
-        )
-
-
-def _check_attempts(receipt: Predicate) -> None:
-    if receipt.check.worst > PUBLISHED:
-        raise VerificationError(
-            f"residual {receipt.check.worst:.3g} exceeds {PUBLISHED:g}", code="receipt-check-failed"
-        )
-    attempts, outcome = receipt.attempts, receipt.outcome
-    passed = [attempt.passed for attempt in attempts]
-    ends_well = bool(attempts) and passed[-1] and attempts[-1].check == receipt.check
-    match outcome:
-        case "admitted" | "decrement":
-            agree = ends_well and all(passed)
-        case "certified_zero":
-            agree = not attempts or (ends_well and all(passed))
-        case "rescued":
-            agree = ends_well and not all(passed)
-        case "pruned":
-            agree = ends_well
-        case "refused" if receipt.refusal is not None and receipt.refusal.reason == "no_acceptable_state":
-            agree = bool(attempts) and not passed[-1]
-        case "refused" | "rebuilt" | "created":
-            agree = True
-        case _:
-            agree = not attempts
-    if not agree:
-        raise VerificationError(
-            f"the outcome {outcome} does not follow from {len(attempts)} attempts", code="receipt-attempts-mismatch"
-        )
-
-
-def _fields(predicate: Mapping[str, Json]) -> frozenset[str]:
-    """The fields of every receipt, and what a restoration may have besides."""
-    restores = predicate.get("action") == "restoration" and "restored_edit" in predicate
-    return _FIELDS | {"restored_edit"} if restores else _FIELDS
-
-
-def _restored_edit(document: Mapping[str, Json]) -> int | None:
-    if "restored_edit" not in document:
-        return None
-    edit = as_integer(document["restored_edit"], "restored edit", "receipt-edit-invalid")
-    if edit >= cast(int, document["edit"]):
-        raise VerificationError(
-            f"restored to edit {edit}, which is not before edit {document['edit']}", code="receipt-edit-invalid"
-        )
-    return edit
-
-
-def _sizes(value: Json, what: str) -> Sizes:
-    item = as_object(value, what, _names(Sizes), "receipt-entries-invalid")
-    return Sizes(*(as_integer(item[name], name, "receipt-entries-invalid") for name in ("live", "pruned")))
-
-
-def _listed(value: Json, what: str) -> Listed:
-    item = as_object(value, what, _names(Listed), "receipt-commitments-invalid")
-    found, count = item["commitments"], as_integer(item["count"], f"{what}: count", "receipt-commitments-invalid")
-    if not isinstance(found, tuple) or not all(is_sha256_hex(digest) for digest in found):
-        raise VerificationError(f"{what} is not a list of commitments", code="receipt-commitments-invalid")
-    digests = cast(tuple[str, ...], found)
-    if any(one >= other for one, other in pairwise(digests)):
-        raise VerificationError(f"{what}: the commitments do not ascend", code="receipt-commitments-invalid")
-    if count < len(digests):
-        raise VerificationError(
-            f"{what}: {len(digests)} commitments, and a count of {count}", code="receipt-commitments-invalid"
-        )
-    return Listed(digests, count)
-
-
-def _problem(value: Json) -> ProblemStated:
-    item = as_object(value, "problem", _names(ProblemStated), "receipt-problem-invalid")
-    cap, sigma = (as_number(item[name], name, "receipt-problem-invalid") for name in ("cap", "sigma"))
-    if not (0.0 < cap <= 1.0 and 1e-150 <= sigma <= 1e150):
-        raise VerificationError(f"cap {cap!r} or width {sigma!r} is out of range", code="receipt-problem-invalid")
-    size = item["initial_entries"]
-    return ProblemStated(
-        cap,
-        sigma,
-        as_integer(item["dimension"], "dimension", "receipt-problem-invalid", least=1),
-        None if size is None else as_integer(size, "initial_entries", "receipt-problem-invalid", least=1),
-    )
-
-
-def _residuals(value: Json, what: str, code: str) -> Residuals:
-    item = as_object(value, what, _names(Residuals), code)
-    return Residuals(*(_bound(item[name], f"{what}: {name}", code) for name in ("mass", "box", "stationarity")))
-
-
-def _attempts(value: Json) -> tuple[AttemptStated, ...]:
-    if not isinstance(value, tuple):
-        raise VerificationError("attempts is not a list", code="receipt-attempts-invalid")
-    attempts = []
-    for entry in value:
-        item = as_object(entry, "an attempt", _names(AttemptStated), "receipt-attempts-invalid")
-        check, error = item["check"], item["error"]
-        if (check is None) == (error is None):
-            raise VerificationError(
-                "an attempt has either residuals or the class of an error", code="receipt-attempts-invalid"
-            )
-        attempts.append(
-            AttemptStated(
-                as_text(item["path"], "path", _WORD, "receipt-attempts-invalid"),
-                None if check is None else _residuals(check, "an attempt", "receipt-attempts-invalid"),
-                as_number(item["seconds"], "seconds of an attempt", "receipt-attempts-invalid"),
-                None if error is None else as_text(error, "error", _CLASS, "receipt-attempts-invalid"),
-            )
-        )
-    return tuple(attempts)
-
-
-def _reference(value: Json) -> ReferenceStated:
-    item = as_object(value, "reference", _names(ReferenceStated), "receipt-reference-invalid")
-    kind = as_one_of(item["denominator"], "denominator", get_args(Denominator), "receipt-reference-invalid")
-    return ReferenceStated(
-        as_text(item["backend"], "backend", _WORD, "receipt-reference-invalid"),
-        _bound(item["residual"], "residual of the reference", "receipt-reference-invalid"),
-        _bound(item["readout_difference"], "readout difference", "receipt-reference-invalid"),
-        cast(Denominator, kind),
-        as_integer(item["probes"], "probes", "receipt-reference-invalid", least=1),
-    )
-
-
-def _refusal(value: Json) -> Refusal:
-    item = as_object(value, "refusal", _names(Refusal), "receipt-refusal-invalid")
-    reason = cast(Reason, as_one_of(item["reason"], "reason", get_args(Reason), "receipt-refusal-invalid"))
-    measured, allowed = (
-        None if item[name] is None else as_number(item[name], name, "receipt-refusal-invalid", most=math.inf)
-        for name in ("measured", "allowed")
-    )
-    return Refusal(reason, measured, allowed)
-
-
-def _pruning(value: Json) -> Pruning:
-    item = as_object(value, "pruning", _names(Pruning), "receipt-pruning-invalid")
-    mode = cast(Mode, as_one_of(item["mode"], "mode", get_args(Mode), "receipt-pruning-invalid"))
-    return Pruning(mode, as_integer(item["unproved"], "unproved", "receipt-pruning-invalid"))
-
-
-def _solver(value: Json) -> Solver:
-    item = as_object(value, "solver", _names(Solver), "receipt-solver-invalid")
-    name = as_text(item["name"], "name of the solver", _WORD, "receipt-solver-invalid")
-    return Solver(name, as_text(item["version"], "version of the solver", _VERSION, "receipt-solver-invalid"))
+    return {name: _json(getattr(value, name)) for name in field_names(type(value))}
 
 
 _STATED: Final = (Listed, Sizes, ProblemStated, Residuals, AttemptStated, ReferenceStated, Refusal, Pruning, Solver)
@@ -567,12 +315,6 @@ _NAMES: Final[dict[type, frozenset[str]]] = {
 }
 
 
-def _names(stated: type) -> frozenset[str]:
+def field_names(stated: type) -> frozenset[str]:
+    """Fields of one of the parts of a receipt."""
     return _NAMES[stated]
-
-
-def _bound(value: Json, what: str, code: str) -> float:
-    number = as_number(value, what, code, most=math.inf)
-    if number != at_most(number):
-        raise VerificationError(f"{what} is not a residual rounded up", code=code)
-    return number

@@ -31,7 +31,8 @@ from expunge.ledger.merkle.proof_file import ExtensionProof, InclusionProof
 from expunge.ledger.merkle.tree import consistency_path, inclusion_path
 from expunge.ledger.merkle.tree_proof import verify_consistency
 from expunge.ledger.note import NoteKey, SignedNote, parse_note
-from expunge.ledger.receipt_format import Predicate, parse_predicate
+from expunge.ledger.receipt_format import Predicate
+from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.ledger.signing import VerifyingKey
 from expunge.ledger.statement import Subject
 from expunge.memory.entries import check_subject

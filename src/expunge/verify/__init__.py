@@ -1,9 +1,9 @@
 """Checks of single artifacts, offline and independent of what made them.
 
-Every ``verify_*`` returns None or raises a named :class:`~expunge.errors.VerificationError`; ``open_receipt`` is the
-one that returns what it has verified. Nothing here imports the solver, the transaction, the memory or a store, and
-nothing opens a connection. One module an artifact, loaded when its function is first used, so that checking a
-receipt does not load what a proof needs.
+Every ``verify_*`` returns what it has verified or raises a :class:`~expunge.errors.VerificationError` whose ``code``
+says what is wrong. Nothing here imports the solver, the memory, its certificates or a store, and nothing opens a
+connection. Start with `receipt.py`; each module is loaded when its function is first used, so that checking a receipt
+does not load what a proof needs.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from expunge.verify.evidence import verify_evidence
     from expunge.verify.ledger import verify_consistency, verify_inclusion, verify_log
     from expunge.verify.proof import verify_proof
-    from expunge.verify.receipt import open_receipt, verify_receipt
+    from expunge.verify.receipt import verify_receipt
 
 __all__ = [
-    "open_receipt",
     "verify_consistency",
     "verify_evidence",
     "verify_inclusion",
@@ -27,7 +26,6 @@ __all__ = [
 ]
 
 _HOME = {
-    "open_receipt": "expunge.verify.receipt",
     "verify_consistency": "expunge.verify.ledger",
     "verify_evidence": "expunge.verify.evidence",
     "verify_inclusion": "expunge.verify.ledger",

@@ -8,99 +8,40 @@ the receipt's signature bear it out.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
-import struct
-import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
 from expunge.errors import InputError, StoreError, VerificationError
-from expunge.ledger.canonical import Json, parse_canonical
-from expunge.ledger.commitment import DIGEST_BYTES, combined, commit, state_digest, weights_digest
-from expunge.ledger.encoding import decode_float, is_sha256_hex
+from expunge.ledger.commitment import combined, commit, state_digest, weights_digest
+from expunge.ledger.merkle.proof_file import InclusionProof
 from expunge.ledger.note import NoteKey
 from expunge.ledger.receipt_format import Predicate, ReferenceStated, at_most
 from expunge.ledger.signing import VerifyingKey
 from expunge.problem.check import StateCheck, check_state
 from expunge.problem.kernel import squared_distances
-from expunge.types import AnyArray, Matrix, Vector
+from expunge.types import Matrix, Vector
+from expunge.verify.evidence_format import MAX_EVIDENCE_BYTES, Bundle, PriorShown, parse_bundle
 from expunge.verify.ledger import verify_inclusion
-from expunge.verify.receipt import open_receipt
+from expunge.verify.receipt import verify_receipt
 
-__all__ = ["FORMAT", "MAX_EVIDENCE_BYTES", "Bundle", "parse_bundle", "verify_evidence"]
+__all__ = ["VerifiedEvidence", "verify_evidence"]
 
-FORMAT: Final = "expunge/evidence/v1"
-# Below it, a ZIP archive needs no extensions.
-MAX_EVIDENCE_BYTES: Final = 2**31 - 1
-_MAX_MANIFEST: Final = 64 * 1024
-_MAX_ROWS: Final = 10**8
-_LARGEST: Final = 1e150
 _BLOCK: Final = 4_000_000
 
-_MANIFEST: Final = "manifest.json"
-_NEEDED: Final = frozenset(
-    {"receipt.json", *(f"after/{n}.npy" for n in ("keys", "values", "coefficients", "blinds", "commitments"))}
-)
-_OPTIONAL: Final = frozenset(
-    (
-        *("before/commitments.npy", "before/coefficients.npy", "reference/coefficients.npy"),
-        *("proof.json", "inclusion.tlog-proof"),
-    )
-)
-_LOCAL: Final = struct.Struct("<4s5H3I2H")
-_CENTRAL: Final = struct.Struct("<4s6H3I5H2I")
-_END: Final = struct.Struct("<4s4H2IH")
-# The first representable day; owner may read and write; written on Unix by version 2.0.
-_EPOCH, _MODE, _MADE_BY, _VERSION = 33, 0o600 << 16, 0x0314, 20
 
-_Object: TypeAlias = Mapping[str, Json]
+@dataclass(frozen=True)
+class VerifiedEvidence:
+    """What was verified: the receipt, the bundle that it came in, and the receipt's place in the log, if asked for."""
 
-
-@dataclass(frozen=True, eq=False)
-class Bundle:
-    """A parsed bundle. Nothing in it is to be trusted before :func:`verify_evidence`."""
-
-    receipt: bytes
-    cap: float
-    sigma: float
-    offset: float
-    keys: Matrix
-    values: Matrix
-    coefficients: Vector
-    blinds: AnyArray
-    commitments: AnyArray
-    weights: bytes
-    prior: PriorShown | None
-    reference: ReferenceShown | None
-    proof: bytes | None
-    inclusion: bytes | None
-
-
-@dataclass(frozen=True, eq=False)
-class PriorShown:
-    """The state before the edit; offset and coefficients are there only if no entry was removed."""
-
-    cap: float
-    sigma: float
-    commitments: AnyArray
-    weights: bytes
-    offset: float | None
-    coefficients: Vector | None
-
-
-@dataclass(frozen=True, eq=False)
-class ReferenceShown:
-    """Another backend's answer to the problem after the edit."""
-
-    backend: str
-    offset: float
-    coefficients: Vector
+    receipt: Predicate
+    bundle: Bundle
+    inclusion: InclusionProof | None
 
 
 def verify_evidence(
@@ -114,8 +55,8 @@ def verify_evidence(
     quorum: int = 0,
     now: int | None = None,
     require_prior: bool = True,
-) -> None:
-    """Check the receipt in a bundle (a path, or its bytes) and recompute what it states.
+) -> VerifiedEvidence:
+    """Check the receipt in a bundle (a path, or its bytes), recompute what it states, and return both.
 
     With ``log_keys`` and ``origin`` the receipt must also be in that log, and only then can ``witnesses`` be asked for.
     A bundle that was exported later may lack the state before the edit; ``require_prior=False`` leaves that state to
@@ -127,13 +68,16 @@ def verify_evidence(
     if log_keys is None and (known or quorum):
         raise InputError("witnesses cosign the head of the log; give the log's keys and its origin")
     found = parse_bundle(bundle if isinstance(bundle, bytes) else _read(Path(bundle)))
-    receipt = open_receipt(found.receipt, trusted, threshold=threshold)
+    receipt = verify_receipt(found.receipt, trusted, threshold=threshold)
+    inclusion = None
     if log_keys is not None and origin is not None:
         if found.inclusion is None:
             raise VerificationError(
                 "the bundle does not show that its receipt is in the log", code="evidence-inclusion-missing"
             )
-        verify_inclusion(found.receipt, found.inclusion, log_keys, origin, witnesses=known, quorum=quorum, now=now)
+        inclusion = verify_inclusion(
+            found.receipt, found.inclusion, log_keys, origin, witnesses=known, quorum=quorum, now=now
+        )
     _check_problem(found, receipt)
     _check_after(found, receipt)
     rows = [bytes(row) for row in found.commitments]
@@ -144,34 +88,7 @@ def verify_evidence(
         _check_optimal(found, receipt)
         _check_proof(found)
         _check_reference(found, receipt.reference)
-
-
-def parse_bundle(data: bytes) -> Bundle:
-    """Read a bundle, strictly; whatever the bytes, only a VerificationError comes out."""
-    members = _members(data)
-    manifest = parse_canonical(bytes(members.pop(_MANIFEST)), limit=_MAX_MANIFEST)
-    if not isinstance(manifest, Mapping) or manifest.get("format") != FORMAT:
-        raise VerificationError(f"the manifest is not one of {FORMAT}", code="evidence-format-unsupported")
-    _object(manifest, "the manifest", {"format", "after", "before", "reference", "members"})
-    _check_members(members, manifest["members"])
-    after = _object(manifest["after"], "after", {"cap", "sigma", "offset", "entries", "dimension", "width", "weights"})
-    size, dimension, width = (_count(after[name], name) for name in ("entries", "dimension", "width"))
-    return Bundle(
-        receipt=bytes(members["receipt.json"]),
-        cap=_float(after["cap"], "cap"),
-        sigma=_float(after["sigma"], "sigma"),
-        offset=_float(after["offset"], "offset"),
-        keys=_floats(members, "after/keys.npy", (size, dimension)),
-        values=_floats(members, "after/values.npy", (size, width)),
-        coefficients=_floats(members, "after/coefficients.npy", (size,)),
-        blinds=_digests(members, "after/blinds.npy", size),
-        commitments=_digests(members, "after/commitments.npy", size),
-        weights=_digest(after["weights"], "weights"),
-        prior=_prior(manifest["before"], members),
-        reference=_reference(manifest["reference"], members, size),
-        proof=_bytes(members, "proof.json"),
-        inclusion=_bytes(members, "inclusion.tlog-proof"),
-    )
+    return VerifiedEvidence(receipt, found, inclusion)
 
 
 def _check_problem(found: Bundle, receipt: Predicate) -> None:
@@ -306,7 +223,8 @@ def _check_proof(found: Bundle) -> None:
     if found.proof is None:
         return
     # Ball arithmetic is loaded only where there is a proof.
-    from expunge.verify.proof import Proof, verify_proof
+    from expunge.verify.proof import verify_proof
+    from expunge.verify.proof_format import Proof
 
     proof = Proof.from_bytes(found.proof)
     verify_proof(proof, found.keys, cap=found.cap, sigma=found.sigma)
@@ -384,163 +302,3 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as problem:
         raise StoreError(f"cannot read {path}: {problem}") from None
-
-
-def _members(data: bytes) -> dict[str, memoryview]:
-    """Files of the archive by name. The directory at its end must be the one that the files call for."""
-    if len(data) > MAX_EVIDENCE_BYTES:
-        raise VerificationError(
-            f"{len(data)} bytes exceed the limit of {MAX_EVIDENCE_BYTES}", code="evidence-too-large"
-        )
-    view, at, directory = memoryview(data), 0, bytearray()
-    members: dict[str, memoryview] = {}
-    while data[at : at + 4] == b"PK\x03\x04":
-        if len(data) - at < _LOCAL.size or len(members) > len(_NEEDED) + len(_OPTIONAL):
-            raise VerificationError("the archive is cut off, or has too many files", code="evidence-container-invalid")
-        _, *fixed, crc, packed, size, length, extra = _LOCAL.unpack_from(data, at)
-        start = at + _LOCAL.size + length
-        name, content = data[at + _LOCAL.size : start], view[start : start + size]
-        if fixed != [_VERSION, 0, 0, 0, _EPOCH] or packed != size or extra or len(content) != size:
-            raise VerificationError(
-                f"file {len(members)} of the archive is not stored plainly", code="evidence-container-invalid"
-            )
-        if zlib.crc32(content) != crc:
-            raise VerificationError(f"file {len(members)} of the archive is damaged", code="evidence-container-invalid")
-        sizes = (crc, size, size, length)
-        directory += _CENTRAL.pack(b"PK\x01\x02", _MADE_BY, _VERSION, 0, 0, 0, _EPOCH, *sizes, 0, 0, 0, 0, _MODE, at)
-        directory += name
-        members[_member_name(name, list(members))] = content
-        at = start + size
-    count = len(members)
-    if data[at:] != bytes(directory) + _END.pack(b"PK\x05\x06", 0, 0, count, count, len(directory), at, 0):
-        raise VerificationError("the archive's directory is not that of its files", code="evidence-container-invalid")
-    if _MANIFEST not in members:
-        raise VerificationError(f"there is no {_MANIFEST}", code="evidence-member-missing")
-    return members
-
-
-def _member_name(name: bytes, before: list[str]) -> str:
-    text = name.decode("ascii", "replace")
-    if text not in _NEEDED | _OPTIONAL | {_MANIFEST}:
-        raise VerificationError(f"{text[:80]!r} does not belong in a bundle", code="evidence-member-unknown")
-    if (text == _MANIFEST) != (not before) or (len(before) > 1 and text <= before[-1]):
-        raise VerificationError(f"{text} is not in its place in the archive", code="evidence-container-invalid")
-    return text
-
-
-def _check_members(members: Mapping[str, memoryview], listed: Json) -> None:
-    if not isinstance(listed, Mapping) or not all(is_sha256_hex(digest) for digest in listed.values()):
-        raise VerificationError("members is not an object of digests", code="evidence-field-invalid")
-    if missing := sorted((_NEEDED | listed.keys()) - members.keys()):
-        raise VerificationError(f"there is no {missing[0][:80]}", code="evidence-member-missing")
-    if unknown := sorted(members.keys() - listed.keys()):
-        raise VerificationError(f"the manifest does not list {unknown[0]}", code="evidence-member-unknown")
-    for name, content in members.items():
-        if hashlib.sha256(content).hexdigest() != listed[name]:
-            raise VerificationError(
-                f"{name} does not have the digest that the manifest lists", code="evidence-member-mismatch"
-            )
-
-
-def _prior(value: Json, members: Mapping[str, memoryview]) -> PriorShown | None:
-    _check_presence(members, "before/commitments.npy", needed=value is not None)
-    if value is None:
-        _check_presence(members, "before/coefficients.npy", needed=False)
-        return None
-    item = _object(value, "before", {"cap", "sigma", "offset", "entries", "weights"})
-    size, shown = _count(item["entries"], "entries"), item["offset"] is not None
-    _check_presence(members, "before/coefficients.npy", needed=shown)
-    return PriorShown(
-        cap=_float(item["cap"], "cap"),
-        sigma=_float(item["sigma"], "sigma"),
-        commitments=_digests(members, "before/commitments.npy", size),
-        weights=_digest(item["weights"], "weights"),
-        offset=_float(item["offset"], "offset") if shown else None,
-        coefficients=_floats(members, "before/coefficients.npy", (size,)) if shown else None,
-    )
-
-
-def _reference(value: Json, members: Mapping[str, memoryview], size: int) -> ReferenceShown | None:
-    _check_presence(members, "reference/coefficients.npy", needed=value is not None)
-    if value is None:
-        return None
-    item = _object(value, "reference", {"backend", "offset"})
-    if not isinstance(item["backend"], str):
-        raise VerificationError("backend is not a name", code="evidence-field-invalid")
-    coefficients = _floats(members, "reference/coefficients.npy", (size,))
-    return ReferenceShown(item["backend"], _float(item["offset"], "offset"), coefficients)
-
-
-def _check_presence(members: Mapping[str, memoryview], name: str, *, needed: bool) -> None:
-    if needed and name not in members:
-        raise VerificationError(f"there is no {name}", code="evidence-member-missing")
-    if not needed and name in members:
-        raise VerificationError(f"the manifest says nothing that calls for {name}", code="evidence-member-unknown")
-
-
-def _floats(members: Mapping[str, memoryview], name: str, shape: tuple[int, ...]) -> Matrix:
-    content = _array(members[name], name, "<f8", shape)
-    numbers = np.frombuffer(content, dtype="<f8").astype(np.float64).reshape(shape)
-    if not np.all(np.abs(numbers) <= _LARGEST):
-        raise VerificationError(
-            f"{name} holds a number that is not finite, or too large", code="evidence-array-invalid"
-        )
-    return numbers
-
-
-def _digests(members: Mapping[str, memoryview], name: str, size: int) -> AnyArray:
-    content = _array(members[name], name, "|u1", (size, DIGEST_BYTES))
-    return np.frombuffer(content, dtype=np.uint8).reshape(size, DIGEST_BYTES)
-
-
-def _array(content: memoryview, name: str, kind: str, shape: tuple[int, ...]) -> memoryview:
-    """The data of a NPY 1.0 file, whose header must be the one for this type and shape."""
-    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape!r}}}"
-    text += " " * (-(10 + len(text) + 1) % 64) + "\n"
-    header = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode("ascii")
-    if content[: len(header)] != header:
-        raise VerificationError(f"{name} is not an array of {kind} with shape {shape}", code="evidence-array-malformed")
-    data = content[len(header) :]
-    if len(data) != math.prod(shape) * int(kind[-1]):
-        raise VerificationError(
-            f"{name} has {len(data)} bytes of data, which shape {shape} does not", code="evidence-array-malformed"
-        )
-    return data
-
-
-def _bytes(members: Mapping[str, memoryview], name: str) -> bytes | None:
-    return bytes(members[name]) if name in members else None
-
-
-def _object(value: Json, what: str, names: set[str]) -> _Object:
-    if not isinstance(value, Mapping):
-        raise VerificationError(f"{what} is not an object", code="evidence-field-invalid")
-    if missing := sorted(names - value.keys()):
-        raise VerificationError(f"{what} has no {missing[0]}", code="evidence-field-missing")
-    if unknown := sorted(value.keys() - names):
-        raise VerificationError(f"{what} has an unknown field {unknown[0][:80]!r}", code="evidence-field-unknown")
-    return value
-
-
-def _count(value: Json, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MAX_ROWS:
-        raise VerificationError(f"{what} is not a number from 1 to {_MAX_ROWS}", code="evidence-field-invalid")
-    return value
-
-
-def _float(value: Json, what: str) -> float:
-    try:
-        number = decode_float(value) if isinstance(value, str) else math.inf
-    except VerificationError:
-        number = math.inf
-    if not abs(number) <= _LARGEST:
-        raise VerificationError(
-            f"{what} is not the hexadecimal spelling of a finite number", code="evidence-field-invalid"
-        )
-    return number
-
-
-def _digest(value: Json, what: str) -> bytes:
-    if not is_sha256_hex(value):
-        raise VerificationError(f"{what} is not a digest", code="evidence-field-invalid")
-    return bytes.fromhex(value)

@@ -17,13 +17,16 @@ from expunge.ledger.envelope import open_statement
 from expunge.ledger.event import EVENT_TYPE, Event, parse_event
 from expunge.ledger.merkle.hashing import EMPTY_ROOT, leaf_hash, node_hash
 from expunge.ledger.merkle.proof_file import (
+    ExtensionProof,
+    InclusionProof,
     parse_extension_proof,
     parse_inclusion_proof,
     verify_extension_proof,
     verify_inclusion_proof,
 )
 from expunge.ledger.note import NoteKey, SignedNote, parse_note
-from expunge.ledger.receipt_format import Outcome, Predicate, Sizes, parse_predicate
+from expunge.ledger.receipt_format import Outcome, Predicate, Sizes
+from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.ledger.signing import VerifyingKey
 
 __all__ = ["verify_consistency", "verify_inclusion", "verify_log"]
@@ -50,11 +53,15 @@ def verify_inclusion(
     witnesses: Iterable[NoteKey] = (),
     quorum: int = 0,
     now: int | None = None,
-) -> None:
-    """Check that a receipt is in the log ``origin``, under a head that the log signed and witnesses cosigned."""
+) -> InclusionProof:
+    """Check that a receipt is in the log ``origin``, under a head that the log signed and witnesses cosigned.
+
+    Returns the proof, which says where the receipt is and under which head.
+    """
     parsed = parse_inclusion_proof(proof)
     verify_inclusion_proof(parsed, envelope, log_keys, origin)
     _check_witnesses(parsed.checkpoint, witnesses, quorum, now)
+    return parsed
 
 
 def verify_consistency(
@@ -66,13 +73,14 @@ def verify_consistency(
     witnesses: Iterable[NoteKey] = (),
     quorum: int = 0,
     now: int | None = None,
-) -> None:
-    """Check that the log only added receipts since the head that was ``kept``."""
+) -> ExtensionProof:
+    """Check that the log only added receipts since the head that was ``kept``; return the proof with the new head."""
     keys = list(log_keys)
     old = _head(kept, keys, origin)
     parsed = parse_extension_proof(proof)
     verify_extension_proof(parsed, old, keys)
     _check_witnesses(parsed.checkpoint, witnesses, quorum, now)
+    return parsed
 
 
 def verify_log(
@@ -87,8 +95,10 @@ def verify_log(
     quorum: int = 0,
     now: int | None = None,
     also: Collection[str] = (),
-) -> None:
+) -> Checkpoint:
     """Replay a whole log: every receipt verifies, the receipts of each memory make one history, the root is right.
+
+    Returns the head that the log leads to.
 
     ``envelopes`` are all leaves in order. ``also`` has the predicate types that may be there besides receipts: events
     of a store are checked against the receipts, those of any other type for their signatures alone.
@@ -121,6 +131,7 @@ def verify_log(
             raise VerificationError(
                 f"{len(history.pending)} erasures in memory {memory} were not applied again", code="log-erasure-undone"
             )
+    return head
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,8 @@ def _note(head: Path | None) -> SignedNote | None:
 
 def _one(session: Session, store: Store, index: int, out: Path | None, head: Path | None) -> None:
     from expunge.cli.output import event_rows, fields, stated_panel
-    from expunge.ledger.receipt_format import PREDICATE_TYPE, parse_predicate
+    from expunge.ledger.receipt_format import PREDICATE_TYPE
+    from expunge.ledger.receipt_parsing import parse_predicate
 
     leaf = store.leaf(index)
     if out is not None:
@@ -221,7 +222,8 @@ def _names(store: Store) -> dict[str, str]:
 def _summary(leaf: Leaf) -> dict[str, Any]:
     """Time and gist of a leaf."""
     from expunge.cli.output import counted, erased_whole
-    from expunge.ledger.receipt_format import PREDICATE_TYPE, parse_predicate
+    from expunge.ledger.receipt_format import PREDICATE_TYPE
+    from expunge.ledger.receipt_parsing import parse_predicate
     from expunge.store import parse_event
 
     if leaf.statement.predicate_type != PREDICATE_TYPE:

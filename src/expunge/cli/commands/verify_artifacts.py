@@ -130,7 +130,7 @@ def receipt(
     from expunge.cli.output import erased_whole
     from expunge.ledger.envelope import open_statement
     from expunge.ledger.event import EVENT_TYPE, parse_event
-    from expunge.ledger.receipt_format import parse_predicate
+    from expunge.ledger.receipt_parsing import parse_predicate
     from expunge.verify import verify_inclusion
 
     keys = trusted(trust, origin)
@@ -196,7 +196,7 @@ def evidence(
         _archive(session, file)
         return
     from expunge.verify import verify_evidence
-    from expunge.verify.evidence import parse_bundle
+    from expunge.verify.evidence_format import parse_bundle
 
     keys = trusted(trust, origin)
     known, needed = witnesses(witness, quorum)
@@ -346,7 +346,8 @@ def proof(
 
     Shows that exactly the entries in the proof's reserve weigh exactly nothing.
     """
-    from expunge.verify.proof import Proof, verify_proof
+    from expunge.verify.proof import verify_proof
+    from expunge.verify.proof_format import Proof
 
     found = Proof.from_bytes(read_file(file))
     if memory is not None:

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from expunge.ledger.receipt_format import parse_predicate
+from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.memory.version import View
 from expunge.service.json_response import fraction, groups_of
 from expunge.service.memory_map.contour import zero_lines

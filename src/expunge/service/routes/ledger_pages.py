@@ -17,7 +17,8 @@ from expunge.errors import InputError
 from expunge.ledger.checkpoint import parse_checkpoint
 from expunge.ledger.merkle.proof_file import InclusionProof
 from expunge.ledger.note import SignedNote
-from expunge.ledger.receipt_format import PREDICATE_TYPE, parse_predicate
+from expunge.ledger.receipt_format import PREDICATE_TYPE
+from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.service.auth import caller, memory_of, needs, router
 from expunge.service.context import House, house_of
 from expunge.service.json_response import Answer

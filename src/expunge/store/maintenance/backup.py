@@ -25,7 +25,8 @@ from expunge.ledger.event import EVENT_TYPE, Event, parse_event
 from expunge.ledger.merkle.hashing import leaf_hash
 from expunge.ledger.merkle.tree import Frontier
 from expunge.ledger.note import SignedNote
-from expunge.ledger.receipt_format import MAX_LISTED, PREDICATE_TYPE, Predicate, parse_predicate
+from expunge.ledger.receipt_format import MAX_LISTED, PREDICATE_TYPE, Predicate
+from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.ledger.statement import Statement, Subject, parse_statement
 from expunge.memory.receipt import Receipt
 from expunge.memory.version import View

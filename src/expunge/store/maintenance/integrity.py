@@ -14,7 +14,8 @@ from expunge.ledger.event import EVENT_TYPE, parse_event
 from expunge.ledger.merkle.hashing import leaf_hash
 from expunge.ledger.merkle.tree import Frontier, root_at
 from expunge.ledger.note import parse_note
-from expunge.ledger.receipt_format import PREDICATE_TYPE, Predicate, parse_predicate
+from expunge.ledger.receipt_format import PREDICATE_TYPE, Predicate
+from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.store.backends.database import Database
 from expunge.store.backends.tables import (
     anchors,

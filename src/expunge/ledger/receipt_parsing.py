@@ -1,0 +1,370 @@
+"""Reading a receipt: its fields, each in its one spelling, and what they must say of each other.
+
+`parse_predicate` raises a VerificationError whose code says which field is wrong, or which two contradict each other.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from itertools import pairwise
+from typing import TypeAlias, cast, get_args
+
+from expunge.errors import VerificationError
+from expunge.ledger.canonical import MAX_INTEGER, Json
+from expunge.ledger.encoding import decode_float, is_sha256_hex
+from expunge.ledger.receipt_format import (
+    DOES_NOT_COVER,
+    FIELDS,
+    PREDICATE_TYPE,
+    RULES,
+    TOLERANCES,
+    WARRANTIES,
+    Action,
+    AttemptStated,
+    Denominator,
+    Listed,
+    Mode,
+    Outcome,
+    Predicate,
+    ProblemStated,
+    Pruning,
+    Reason,
+    ReferenceStated,
+    Refusal,
+    Residuals,
+    Sizes,
+    Solver,
+    at_most,
+    field_names,
+)
+from expunge.ledger.statement import Statement
+from expunge.problem.tolerances import PUBLISHED
+
+__all__ = [
+    "UUID",
+    "Object",
+    "as_digest",
+    "as_integer",
+    "as_number",
+    "as_object",
+    "as_one_of",
+    "as_text",
+    "as_time",
+    "parse_predicate",
+]
+
+WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+!_-]{0,63}")
+Object: TypeAlias = Mapping[str, Json]
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+
+
+def as_object(value: Json, what: str, names: Collection[str], code: str) -> Object:
+    """An object with exactly these fields."""
+    if not isinstance(value, Mapping):
+        raise VerificationError(f"{what} is not an object", code=code)
+    if missing := sorted(set(names) - value.keys()):
+        raise VerificationError(f"{what} has no {missing[0]}", code="receipt-field-missing")
+    if unknown := sorted(value.keys() - set(names)):
+        raise VerificationError(f"{what} has an unknown field {unknown[0][:80]!r}", code="receipt-field-unknown")
+    return value
+
+
+def as_integer(value: Json, what: str, code: str, least: int = 0) -> int:
+    """A whole number."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MAX_INTEGER:
+        raise VerificationError(f"{what} is not a whole number of at least {least}", code=code)
+    return value
+
+
+def as_number(value: Json, what: str, code: str, most: float = 1e300) -> float:
+    """A nonnegative number, spelled in hexadecimal."""
+    try:
+        number = decode_float(value) if isinstance(value, str) else -1.0
+    except VerificationError:
+        number = -1.0
+    # The sign of zero would give one number two spellings.
+    if not 0.0 <= number <= most or math.copysign(1.0, number) < 0.0:
+        raise VerificationError(f"{what} is not the hexadecimal spelling of a number of at least 0", code=code)
+    return number
+
+
+def as_text(value: Json, what: str, pattern: re.Pattern[str], code: str) -> str:
+    """Text of one pattern."""
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise VerificationError(f"{what} is not spelled as it should be", code=code)
+    return value
+
+
+def as_one_of(value: Json, what: str, allowed: Collection[str], code: str) -> str:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in allowed:
+        raise VerificationError(f"{repr(value)[:80]} is not a known {what}", code=code)
+    return value
+
+
+def as_digest(value: Json, what: str) -> str:
+    """A SHA-256 in hexadecimal."""
+    if not is_sha256_hex(value):
+        raise VerificationError(f"{what} is not a digest", code="receipt-state-invalid")
+    return value
+
+
+def as_time(value: Json) -> str:
+    """A UTC time to the second."""
+    text = as_text(value, "time", _TIME, "receipt-time-invalid")
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        raise VerificationError(f"{text} is not a time", code="receipt-time-invalid") from None
+    return text
+
+
+def parse_predicate(statement: Statement) -> Predicate:
+    """Read the receipt in a statement, strictly, and check that it does not contradict itself."""
+    if statement.predicate_type != PREDICATE_TYPE:
+        raise VerificationError(
+            f"{statement.predicate_type[:80]!r} is not {PREDICATE_TYPE}", code="statement-predicate-type-mismatch"
+        )
+    document = as_object(statement.predicate, "the receipt", _fields(statement.predicate), "receipt-error")
+    outcome = cast(Outcome, as_one_of(document["outcome"], "outcome", RULES, "receipt-outcome-invalid"))
+    state = as_object(document["state"], "state", {"before", "after"}, "receipt-state-invalid")
+    entries = as_object(document["entries"], "entries", {"before", "after"}, "receipt-entries-invalid")
+    warranties = as_object(document["warranties"], "warranties", WARRANTIES, "receipt-commitments-invalid")
+    predicate = Predicate(
+        memory=as_text(document["memory"], "memory", UUID, "receipt-memory-invalid"),
+        edit=as_integer(document["edit"], "edit", "receipt-edit-invalid"),
+        action=cast(Action, as_one_of(document["action"], "action", get_args(Action), "receipt-action-invalid")),
+        outcome=outcome,
+        time=as_time(document["time"]),
+        state_before=None if state["before"] is None else as_digest(state["before"], "state before"),
+        state_after=as_digest(state["after"], "state after"),
+        before=_sizes(entries["before"], "entries before"),
+        after=_sizes(entries["after"], "entries after"),
+        applied=_listed(document["applied"], "applied"),
+        problem=_problem(document["problem"]),
+        check=_residuals(document["check"], "check", "receipt-check-invalid"),
+        attempts=_attempts(document["attempts"]),
+        solver=_solver(document["solver"]),
+        seconds=as_number(document["seconds"], "seconds", "receipt-seconds-invalid"),
+        expired=_listed(warranties["expired"], "expired"),
+        renewed=_listed(warranties["renewed"], "renewed"),
+        reactivated=_listed(warranties["reactivated"], "reactivated"),
+        pruning=None if document["pruning"] is None else _pruning(document["pruning"]),
+        refusal=None if document["refusal"] is None else _refusal(document["refusal"]),
+        reference=None if document["reference"] is None else _reference(document["reference"]),
+        restored_edit=_restored_edit(document),
+    )
+    tolerances = as_object(document["tolerances"], "tolerances", TOLERANCES.keys(), "receipt-tolerances-invalid")
+    if tolerances != TOLERANCES:
+        raise VerificationError(f"tolerances other than those of {PREDICATE_TYPE}", code="receipt-tolerances-invalid")
+    if document["covers"] != predicate.covers or document["does_not_cover"] != DOES_NOT_COVER:
+        raise VerificationError(f"the outcome {outcome} covers something else", code="receipt-coverage-invalid")
+    _check_states(predicate)
+    _check_entries(predicate)
+    _check_attempts(predicate)
+    if statement.subjects != predicate.subjects:
+        raise VerificationError(
+            "the statement is not about the states that its receipt names", code="receipt-subject-mismatch"
+        )
+    return predicate
+
+
+def _check_states(receipt: Predicate) -> None:
+    rule = RULES[receipt.outcome]
+    if receipt.action not in rule.actions:
+        raise VerificationError(
+            f"the outcome of a {receipt.action} cannot be {receipt.outcome}", code="receipt-action-mismatch"
+        )
+    if (receipt.state_before is None) != (receipt.action == "creation"):
+        raise VerificationError("a creation, and nothing else, has no state before it", code="receipt-state-mismatch")
+    if rule.changes is not None and rule.changes == (receipt.state_before == receipt.state_after):
+        raise VerificationError(
+            f"{receipt.outcome}, yet the state {'stayed' if rule.changes else 'changed'}", code="receipt-state-mismatch"
+        )
+    if (receipt.refusal is not None) != (receipt.outcome == "refused"):
+        raise VerificationError("a refusal, and nothing else, has a reason", code="receipt-refusal-mismatch")
+    if (receipt.pruning is not None) != (receipt.action == "pruning" and receipt.outcome != "refused"):
+        raise VerificationError("a pruning, and nothing else, has a mode", code="receipt-pruning-mismatch")
+
+
+def _check_entries(receipt: Predicate) -> None:
+    before, after, applied = receipt.before, receipt.after, receipt.applied.count
+    back, named = receipt.reactivated.count, len(receipt.applied.commitments)
+    match receipt.outcome, receipt.action:
+        case "created", _:
+            adds_up = before.total == after.pruned == 0 and after.live == applied and named in (0, applied)
+        case "refused" | "noop", _:
+            adds_up = before == after and applied == back == receipt.renewed.count == receipt.expired.count == 0
+        case "expired", _:
+            adds_up = before == after and applied == back == receipt.renewed.count == 0 < receipt.expired.count
+        case "restored", _:
+            adds_up = applied == back == receipt.renewed.count == receipt.expired.count == 0
+        case _, "admission":
+            adds_up = named == applied == 1 == after.total - before.total and after.live == before.live + 1 + back
+        case _, "deletion":
+            # Some may have been pruned before; the others were live.
+            adds_up = 0 < applied == before.total - after.total and 0 <= before.live + back - after.live <= applied
+        case _, "pruning":
+            adds_up = 0 < applied == before.live - after.live and before.total == after.total
+            adds_up = adds_up and back == 0 and named in (0, applied)
+        case _:
+            adds_up = applied == 0 and before.total == after.total and after.live == before.live + back
+    if not adds_up or after.live == 0:
+        raise VerificationError(
+            f"{receipt.outcome}: {before} and {after} do not follow from what was applied",
+            code="receipt-entries-mismatch",
+        )
+
+
+def _check_attempts(receipt: Predicate) -> None:
+    if receipt.check.worst > PUBLISHED:
+        raise VerificationError(
+            f"residual {receipt.check.worst:.3g} exceeds {PUBLISHED:g}", code="receipt-check-failed"
+        )
+    attempts, outcome = receipt.attempts, receipt.outcome
+    passed = [attempt.passed for attempt in attempts]
+    ends_well = bool(attempts) and passed[-1] and attempts[-1].check == receipt.check
+    match outcome:
+        case "admitted" | "decrement":
+            agree = ends_well and all(passed)
+        case "certified_zero":
+            agree = not attempts or (ends_well and all(passed))
+        case "rescued":
+            agree = ends_well and not all(passed)
+        case "pruned":
+            agree = ends_well
+        case "refused" if receipt.refusal is not None and receipt.refusal.reason == "no_acceptable_state":
+            agree = bool(attempts) and not passed[-1]
+        case "refused" | "rebuilt" | "created":
+            agree = True
+        case _:
+            agree = not attempts
+    if not agree:
+        raise VerificationError(
+            f"the outcome {outcome} does not follow from {len(attempts)} attempts", code="receipt-attempts-mismatch"
+        )
+
+
+def _fields(predicate: Mapping[str, Json]) -> frozenset[str]:
+    """The fields of every receipt, and what a restoration may have besides."""
+    restores = predicate.get("action") == "restoration" and "restored_edit" in predicate
+    return FIELDS | {"restored_edit"} if restores else FIELDS
+
+
+def _restored_edit(document: Mapping[str, Json]) -> int | None:
+    if "restored_edit" not in document:
+        return None
+    edit = as_integer(document["restored_edit"], "restored edit", "receipt-edit-invalid")
+    if edit >= cast(int, document["edit"]):
+        raise VerificationError(
+            f"restored to edit {edit}, which is not before edit {document['edit']}", code="receipt-edit-invalid"
+        )
+    return edit
+
+
+def _sizes(value: Json, what: str) -> Sizes:
+    item = as_object(value, what, field_names(Sizes), "receipt-entries-invalid")
+    return Sizes(*(as_integer(item[name], name, "receipt-entries-invalid") for name in ("live", "pruned")))
+
+
+def _listed(value: Json, what: str) -> Listed:
+    item = as_object(value, what, field_names(Listed), "receipt-commitments-invalid")
+    found, count = item["commitments"], as_integer(item["count"], f"{what}: count", "receipt-commitments-invalid")
+    if not isinstance(found, tuple) or not all(is_sha256_hex(digest) for digest in found):
+        raise VerificationError(f"{what} is not a list of commitments", code="receipt-commitments-invalid")
+    digests = cast(tuple[str, ...], found)
+    if any(one >= other for one, other in pairwise(digests)):
+        raise VerificationError(f"{what}: the commitments do not ascend", code="receipt-commitments-invalid")
+    if count < len(digests):
+        raise VerificationError(
+            f"{what}: {len(digests)} commitments, and a count of {count}", code="receipt-commitments-invalid"
+        )
+    return Listed(digests, count)
+
+
+def _problem(value: Json) -> ProblemStated:
+    item = as_object(value, "problem", field_names(ProblemStated), "receipt-problem-invalid")
+    cap, sigma = (as_number(item[name], name, "receipt-problem-invalid") for name in ("cap", "sigma"))
+    if not (0.0 < cap <= 1.0 and 1e-150 <= sigma <= 1e150):
+        raise VerificationError(f"cap {cap!r} or width {sigma!r} is out of range", code="receipt-problem-invalid")
+    size = item["initial_entries"]
+    return ProblemStated(
+        cap,
+        sigma,
+        as_integer(item["dimension"], "dimension", "receipt-problem-invalid", least=1),
+        None if size is None else as_integer(size, "initial_entries", "receipt-problem-invalid", least=1),
+    )
+
+
+def _residuals(value: Json, what: str, code: str) -> Residuals:
+    item = as_object(value, what, field_names(Residuals), code)
+    return Residuals(*(_bound(item[name], f"{what}: {name}", code) for name in ("mass", "box", "stationarity")))
+
+
+def _attempts(value: Json) -> tuple[AttemptStated, ...]:
+    if not isinstance(value, tuple):
+        raise VerificationError("attempts is not a list", code="receipt-attempts-invalid")
+    attempts = []
+    for entry in value:
+        item = as_object(entry, "an attempt", field_names(AttemptStated), "receipt-attempts-invalid")
+        check, error = item["check"], item["error"]
+        if (check is None) == (error is None):
+            raise VerificationError(
+                "an attempt has either residuals or the class of an error", code="receipt-attempts-invalid"
+            )
+        attempts.append(
+            AttemptStated(
+                as_text(item["path"], "path", WORD, "receipt-attempts-invalid"),
+                None if check is None else _residuals(check, "an attempt", "receipt-attempts-invalid"),
+                as_number(item["seconds"], "seconds of an attempt", "receipt-attempts-invalid"),
+                None if error is None else as_text(error, "error", CLASS, "receipt-attempts-invalid"),
+            )
+        )
+    return tuple(attempts)
+
+
+def _reference(value: Json) -> ReferenceStated:
+    item = as_object(value, "reference", field_names(ReferenceStated), "receipt-reference-invalid")
+    kind = as_one_of(item["denominator"], "denominator", get_args(Denominator), "receipt-reference-invalid")
+    return ReferenceStated(
+        as_text(item["backend"], "backend", WORD, "receipt-reference-invalid"),
+        _bound(item["residual"], "residual of the reference", "receipt-reference-invalid"),
+        _bound(item["readout_difference"], "readout difference", "receipt-reference-invalid"),
+        cast(Denominator, kind),
+        as_integer(item["probes"], "probes", "receipt-reference-invalid", least=1),
+    )
+
+
+def _refusal(value: Json) -> Refusal:
+    item = as_object(value, "refusal", field_names(Refusal), "receipt-refusal-invalid")
+    reason = cast(Reason, as_one_of(item["reason"], "reason", get_args(Reason), "receipt-refusal-invalid"))
+    measured, allowed = (
+        None if item[name] is None else as_number(item[name], name, "receipt-refusal-invalid", most=math.inf)
+        for name in ("measured", "allowed")
+    )
+    return Refusal(reason, measured, allowed)
+
+
+def _pruning(value: Json) -> Pruning:
+    item = as_object(value, "pruning", field_names(Pruning), "receipt-pruning-invalid")
+    mode = cast(Mode, as_one_of(item["mode"], "mode", get_args(Mode), "receipt-pruning-invalid"))
+    return Pruning(mode, as_integer(item["unproved"], "unproved", "receipt-pruning-invalid"))
+
+
+def _solver(value: Json) -> Solver:
+    item = as_object(value, "solver", field_names(Solver), "receipt-solver-invalid")
+    name = as_text(item["name"], "name of the solver", WORD, "receipt-solver-invalid")
+    return Solver(name, as_text(item["version"], "version of the solver", VERSION, "receipt-solver-invalid"))
+
+
+def _bound(value: Json, what: str, code: str) -> float:
+    number = as_number(value, what, code, most=math.inf)
+    if number != at_most(number):
+        raise VerificationError(f"{what} is not a residual rounded up", code=code)
+    return number
