@@ -14,7 +14,7 @@ from expunge.problem.check import StateCheck, check_state, check_terms, stationa
 from expunge.problem.kernel import kernel_block
 from expunge.problem.tolerances import ACCEPTANCE, PARTITION_THRESHOLD, PUBLISHED
 from expunge.solver.attempts import _judge, check_candidate
-from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE
+from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, SiteArrays
 from expunge.types import Vector
 from problems import PROBLEMS
 
@@ -138,19 +138,9 @@ def judge(alpha: Vector, counts: Vector, sums: Vector, offset: float, cap: float
     status = np.where(counts == 0, ABSENT, np.where(alpha == 0.0, RESERVE, np.where(alpha == ceiling, BOUND, MARGIN)))
     whole = counts.astype(np.int64)
     slack = np.full(sums.size, np.nan)
-    mass, box, stationarity, _ = _judge(
-        alpha,
-        ceiling,
-        status.astype(np.int8),
-        whole,
-        np.flatnonzero(status == MARGIN),
-        whole,
-        sums,
-        offset,
-        cap,
-        PARTITION_THRESHOLD,
-        slack,
-    )
+    at = SiteArrays(alpha, ceiling, slack, status.astype(np.int8), whole)
+    margin = np.flatnonzero(status == MARGIN)
+    mass, box, stationarity, _ = _judge(at, margin, whole, sums, offset, cap, PARTITION_THRESHOLD)
     np.testing.assert_array_equal(slack, 2.0 * sums + (offset - 1.0))
     return mass, box, stationarity
 

@@ -9,7 +9,8 @@ from flint import arb, arb_mat, ctx
 from agreement import fitted
 from expunge import Memory
 from expunge.problem.kernel import kernel_block
-from expunge.solver.margin_factor import MarginFactor, pivot_floor, refined_inverse
+from expunge.solver.margin_factor import MarginFactor, pivot_floor
+from expunge.solver.refined_inverse import refined_inverse
 from expunge.types import Matrix, Vector
 from problems import NOISES, PROBLEMS
 

@@ -166,8 +166,6 @@ class Warranties:
 
         To be called while the deleted sites' kernel values are still there.
         """
-        if not self.records:
-            return self
         step = _distance(before, after)
         anchors = {number: _followed(anchor, after, step) for number, anchor in self.anchors.items()}
         records = self.records

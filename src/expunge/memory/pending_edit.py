@@ -268,7 +268,8 @@ class PendingEdit:
         self.attempts.extend(trial.attempts)
         if trial.state is None:
             return False
-        self.warranties = self.warranties.travelled(state, trial.state)
+        if self.warranties.records:
+            self.warranties = self.warranties.travelled(state, trial.state)
         self.rescued = self.rescued or trial.rescued
         self.state, self.check = trial.state, trial.check
         self.pivots += trial.state.pivots

@@ -24,7 +24,7 @@ from expunge.problem.kernel import kernel_block
 from expunge.problem.partition import Partition
 from expunge.problem.problem import as_count, as_points
 from expunge.problem.solution import Solution
-from expunge.solver.margin_factor import refined_inverse
+from expunge.solver.refined_inverse import refined_inverse
 from expunge.types import Matrix, Vector
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from expunge.problem.check import StateCheck
 from expunge.problem.problem import Problem, fewest_keys, row_bytes
 from expunge.problem.readout import readout
 from expunge.problem.solution import Solution
-from expunge.solver.state import State, share
+from expunge.solver.state import SiteArrays, State, share
 from expunge.types import IndexArray, Matrix, Vector
 
 if TYPE_CHECKING:
@@ -53,26 +53,25 @@ Columns: TypeAlias = tuple[Matrix, list[str], list[str | None], list[bytes | Non
 def _gather(
     alive: npt.NDArray[np.bool_],
     count: int,
+    size: int,
     site: IndexArray,
-    alpha: Vector,
-    ceiling: Vector,
-    multiplicity: IndexArray,
+    at: SiteArrays,
     cap: float,
     commitments: Words,
     blinds: Words,
-    coefficients_out: Vector,
-    commitments_out: Words,
-    combined: Words,
-) -> None:
-    combined[:] = 0
+) -> tuple[Vector, Words, Words]:
+    """Coefficients and commitments in row order, and the exclusive or of the blinds; 32 bytes are four words."""
+    coefficients = np.empty(size)
+    rows, combined = np.empty((size, 4), dtype=np.uint64), np.zeros(4, dtype=np.uint64)
     row = 0
     for slot in range(count):
         if alive[slot]:
-            coefficients_out[row] = share(alpha, ceiling, multiplicity, cap, site[slot])
+            coefficients[row] = share(at, cap, site[slot])
             for word in range(4):
-                commitments_out[row, word] = commitments[slot, word]
+                rows[row, word] = commitments[slot, word]
                 combined[word] ^= blinds[slot, word]
             row += 1
+    return coefficients, rows, combined
 
 
 @dataclass(eq=False)
@@ -143,23 +142,10 @@ class View:
     @once
     def _gathered(self) -> tuple[Vector, Bytes, Words]:
         """Coefficients and commitments in row order and the combined blinds: every edit needs them for its digest."""
-        state, entries = self.state, self.entries
-        coefficients = np.empty(self.size)
-        # 32 bytes are copied as four words.
-        commitments, combined = np.empty((self.size, 4), dtype=np.uint64), np.empty(4, dtype=np.uint64)
-        _gather(
-            self.alive,
-            self.count,
-            entries.site,
-            state.alpha,
-            state.ceiling,
-            state.multiplicity,
-            state.cap,
-            entries.commitments.view(np.uint64),
-            entries.blinds.view(np.uint64),
-            coefficients,
-            commitments,
-            combined,
+        entries = self.entries
+        words, blinds = entries.commitments.view(np.uint64), entries.blinds.view(np.uint64)
+        coefficients, commitments, combined = _gather(
+            self.alive, self.count, self.size, entries.site, self.state.arrays, self.state.cap, words, blinds
         )
         return coefficients, commitments.view(np.uint8), combined
 
@@ -181,13 +167,13 @@ class View:
             if not slots and not pruned:
                 raise InputError(f"no entry belongs to subject {subject!r}; nothing was deleted")
             return slots, pruned
-        wanted = [ids] if isinstance(ids, str) else [check_id(name) for name in listed(ids, "ids")]
+        wanted = [check_id(name) for name in ([ids] if isinstance(ids, str) else listed(ids, "ids"))]
         if len(set(wanted)) < len(wanted):
             twice = next(name for name, times in Counter(wanted).items() if times > 1)
             raise InputError(f"id {twice!r} is listed twice; nothing was deleted")
         slots, pruned = [], []
         for name in wanted:
-            slot = self.slot(check_id(name))
+            slot = self.slot(name)
             if slot is not None:
                 slots.append(slot)
             elif name in records:

@@ -22,8 +22,8 @@ from expunge.problem.check import StateCheck
 from expunge.problem.tolerances import PARTITION_THRESHOLD, PUBLISHED
 from expunge.solver.active_set import refinement_floor
 from expunge.solver.kernel_rows import GramRows, product
-from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
-from expunge.types import IndexArray, Matrix, StatusArray, Vector
+from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, SiteArrays, State
+from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = ["Attempt", "Method", "Trial", "check_candidate", "first_accepted", "rescue_methods"]
 
@@ -80,31 +80,27 @@ class Trial:
 
 @njit(cache=True, nogil=True)
 def _judge(
-    alpha: Vector,
-    ceiling: Vector,
-    status: StatusArray,
-    multiplicity: IndexArray,
+    at: SiteArrays,
     members: IndexArray,
     counts: IndexArray,
     sums: Vector,
     offset: float,
     cap: float,
     threshold: float,
-    slack: Vector,
 ) -> tuple[float, float, float, bool]:
     """`check.check_terms` over sites, in one pass: (mass, box, stationarity, partition agrees with α).
 
-    `slack` receives g = ρ − t at every site.
+    `at.slack` receives g = ρ − t at every site.
     """
     total, rest = -1.0, 0.0
     box, stationarity = 0.0, 0.0
     agrees = True
     margin = 0
     for site in range(counts.size):
-        a = alpha[site]
-        slack[site] = 2.0 * sums[site] + (offset - 1.0)
+        a = at.alpha[site]
+        at.slack[site] = 2.0 * sums[site] + (offset - 1.0)
         if counts[site] == 0:
-            if a != 0.0 or status[site] != ABSENT:
+            if a != 0.0 or at.status[site] != ABSENT:
                 agrees = False
             if a != 0.0:
                 box = np.inf
@@ -124,14 +120,14 @@ def _judge(
             term = abs(gap)
         if not term <= stationarity:
             stationarity = term
-        if multiplicity[site] != counts[site] or status[site] != (
-            RESERVE if a == 0.0 else BOUND if a == ceiling[site] else MARGIN
+        if at.multiplicity[site] != counts[site] or at.status[site] != (
+            RESERVE if a == 0.0 else BOUND if a == at.ceiling[site] else MARGIN
         ):
             agrees = False
-        if status[site] == MARGIN:
+        if at.status[site] == MARGIN:
             margin += 1
     for member in members:
-        if status[member] != MARGIN:
+        if at.status[member] != MARGIN:
             agrees = False
     agrees = agrees and margin == members.size
     return abs(total + rest), box, stationarity, agrees
@@ -142,20 +138,16 @@ def _recompute(
     rows: Matrix,
     site_of: IndexArray,
     count: int,
-    alpha: Vector,
-    ceiling: Vector,
-    status: StatusArray,
-    multiplicity: IndexArray,
+    at: SiteArrays,
     members: IndexArray,
     counts: IndexArray,
     offset: float,
     cap: float,
     threshold: float,
-    slack: Vector,
 ) -> tuple[float, float, float, bool]:
     """`_judge`, with Kα from the first `count` kernel rows, which are those of the sites `site_of`."""
-    sums = product(rows, site_of, count, alpha, counts.size)
-    return _judge(alpha, ceiling, status, multiplicity, members, counts, sums, offset, cap, threshold, slack)
+    sums = product(rows, site_of, count, at.alpha, counts.size)
+    return _judge(at, members, counts, sums, offset, cap, threshold)
 
 
 def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISHED) -> StateCheck:
@@ -169,16 +161,12 @@ def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISH
         gram.rows,
         gram.site_of,
         gram.count,
-        state.alpha,
-        state.ceiling,
-        state.status,
-        state.multiplicity,
+        state.arrays,
         state.margin.members,
         counts,
         state.offset,
         state.cap,
         PARTITION_THRESHOLD,
-        state.slack,
     )
     state.exact = state.exact and agrees
     if mass != mass or box != box or stationarity != stationarity:

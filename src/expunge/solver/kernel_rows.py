@@ -10,6 +10,7 @@ which may have held an erased entry, lives on in their unused parts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -17,7 +18,14 @@ from numba import njit
 from expunge.problem.kernel import fill_kernel, kernel_block
 from expunge.types import IndexArray, Matrix, Vector
 
-__all__ = ["GramRows", "add_weighted_rows", "product"]
+__all__ = ["GramRows", "RowTable", "add_weighted_rows", "product"]
+
+
+class RowTable(NamedTuple):
+    """Kernel rows as compiled code takes them: the rows, and the row of each site or −1."""
+
+    rows: Matrix
+    row_of: IndexArray
 
 
 @njit(cache=True, nogil=True)
@@ -114,6 +122,11 @@ class GramRows:
         self.rows: Matrix = np.zeros((8, capacity))
         self.row_of: IndexArray = np.full(capacity, -1, dtype=np.int64)
         self.site_of: IndexArray = np.full(8, -1, dtype=np.int64)
+
+    @property
+    def table(self) -> RowTable:
+        """Rows and their places, not copied."""
+        return RowTable(self.rows, self.row_of)
 
     @property
     def capacity(self) -> int:

@@ -9,10 +9,7 @@ stable, O(s²), and free of the error growth of an updated inverse. M⁻¹ itsel
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 from numba import njit
 
@@ -24,7 +21,6 @@ __all__ = [
     "append_row",
     "forward_pair",
     "pivot_floor",
-    "refined_inverse",
     "remove_row",
     "solve_halfway",
 ]
@@ -289,13 +285,14 @@ class MarginFactor:
 
     def __init__(self, capacity: int = 16) -> None:
         self.size = 0
-        self._members: IndexArray = np.zeros(capacity, dtype=np.int64)
-        self._factor: Matrix = np.zeros((capacity, capacity))
+        # Members and U each lie in the leading part of a larger array.
+        self.buffer: IndexArray = np.zeros(capacity, dtype=np.int64)
+        self.factor: Matrix = np.zeros((capacity, capacity))
 
     @property
     def members(self) -> IndexArray:
         """Site numbers, in factor order."""
-        return self._members[: self.size]
+        return self.buffer[: self.size]
 
     def copy(self, into: MarginFactor | None = None) -> MarginFactor:
         """Independent copy; costs the square of the members. `into` lends its memory, which is already paged in."""
@@ -303,8 +300,8 @@ class MarginFactor:
         twin.size = 0
         twin.reserve(self.size + 8)
         size = twin.size = self.size
-        twin._members[:size] = self._members[:size]
-        copy_upper(self._factor, twin._factor, size)
+        twin.buffer[:size] = self.buffer[:size]
+        copy_upper(self.factor, twin.factor, size)
         return twin
 
     def enter(self, site: int, column: Vector, floor: float) -> float:
@@ -314,47 +311,37 @@ class MarginFactor:
         """
         self.reserve(self.size + 1)
         half = np.zeros((2, self.size + 1))
-        pivot = float(append_row(self._factor, self.size, column.copy(), floor, half, 0.0))
+        pivot = float(append_row(self.factor, self.size, column.copy(), floor, half, 0.0))
         if pivot > floor:
-            self._members[self.size] = site
+            self.buffer[self.size] = site
             self.size += 1
         return pivot
 
     def leave(self, position: int) -> int:
         """Remove the member at a position; return its site."""
-        site = int(self._members[position])
-        _leave(self._factor, self._members, self.size, position)
+        site = int(self.buffer[position])
+        _leave(self.factor, self.buffer, self.size, position)
         self.size -= 1
         return site
 
     def position(self, site: int) -> int:
         """Position of a member."""
-        position = int(_position(self._members, self.size, site))
+        position = int(_position(self.buffer, self.size, site))
         if position < 0:
             raise SolveError(f"site {site} is not on the margin")
         return position
 
     def renumber(self, new_number: IndexArray) -> None:
         """Apply a renumbering of sites."""
-        self._members[: self.size] = new_number[self.members]
-
-    @property
-    def factor(self) -> Matrix:
-        """U, in the leading block of a larger array."""
-        return self._factor
-
-    @property
-    def buffer(self) -> IndexArray:
-        """Members, in the leading part of a larger array."""
-        return self._members
+        self.buffer[: self.size] = new_number[self.members]
 
     def solve(self, right: Vector, mass: float) -> tuple[Vector, float]:
         """Solve K x + (y/2)·1 = right, Σx = mass; return (x, y)."""
         half = np.ones((2, self.size))
         half[0] = right
-        forward_pair(self._factor, self.size, half)
+        forward_pair(self.factor, self.size, half)
         x = np.empty(self.size)
-        return x, float(solve_halfway(self._factor, self.size, half, mass, x))
+        return x, float(solve_halfway(self.factor, self.size, half, mass, x))
 
     def refresh(self, members: IndexArray, gram: Matrix) -> bool:
         """Factor afresh from K_SS; False, and nothing changed, if it is not numerically definite."""
@@ -369,74 +356,26 @@ class MarginFactor:
                 factor = np.ascontiguousarray(upper)
             except scipy.linalg.LinAlgError:
                 return False
-        self._members, self._factor, self.size = members.copy(), factor, size
+        self.buffer, self.factor, self.size = members.copy(), factor, size
         return True
 
     def smallest_pivot(self) -> float:
         """Smallest squared diagonal of the factor; infinity when empty."""
-        return float(np.min(np.diagonal(self._factor)[: self.size] ** 2, initial=np.inf))
+        return float(np.min(np.diagonal(self.factor)[: self.size] ** 2, initial=np.inf))
 
     def drift(self, gram: Matrix) -> float:
         """Largest entry of UᵀU − (K_SS + 11ᵀ): how far the factor is from the Gram entries it stands for."""
-        upper = np.triu(self._factor[: self.size, : self.size])
+        upper = np.triu(self.factor[: self.size, : self.size])
         return float(np.abs(upper.T @ upper - (gram + 1.0)).max(initial=0.0))
 
     def reserve(self, needed: int) -> None:
         """Make room for this many members."""
-        capacity = self._factor.shape[0]
+        capacity = self.factor.shape[0]
         if needed <= capacity:
             return
         capacity = max(needed, capacity + capacity // 2)
         members = np.zeros(capacity, dtype=np.int64)
         members[: self.size] = self.members
         factor = np.zeros((capacity, capacity))
-        factor[: self.size, : self.size] = self._factor[: self.size, : self.size]
-        self._members, self._factor = members, factor
-
-
-def _slices(matrix: Matrix, axis: int) -> list[Matrix]:
-    """Split into summands so short that a product of two, summed along `axis`, is exact in double precision."""
-    bits = (53 - math.ceil(math.log2(matrix.shape[axis]))) // 2
-    rest = matrix.copy()
-    parts: list[Matrix] = []
-    while len(parts) < 4 and rest.any():
-        largest = np.abs(rest).max(axis=axis, keepdims=True)
-        exponent = np.frexp(np.where(largest > 0.0, largest, 1.0))[1]
-        shift = np.ldexp(0.75, exponent + (53 - bits))
-        part = (rest + shift) - shift
-        parts.append(part)
-        rest -= part
-    return parts
-
-
-def _extended_product(left: Matrix, right: Matrix) -> npt.NDArray[np.longdouble]:
-    """Left @ right as if summed in extended precision, at the speed of a few double-precision products."""
-    total = np.zeros((left.shape[0], right.shape[1]), dtype=np.longdouble)
-    for a in _slices(left, axis=1):
-        for b in _slices(right, axis=0):
-            total += a @ b
-    return total
-
-
-def refined_inverse(gram: Matrix) -> Matrix:
-    """M⁻¹ for M = [[0, 1ᵀ], [1, 2K_SS]] to about 1e−12 relative, from K_SS (s, s) as stored.
-
-    Newton–Schulz steps R ← R + R(I − MR) on a first inverse, with the residual in extended precision: plain
-    double precision would leave an error of about the condition number times 1e−16.
-    """
-    size = gram.shape[0]
-    if size == 0:
-        return np.zeros((1, 1))
-    system = np.empty((size + 1, size + 1))
-    system[0, 0] = 0.0
-    system[0, 1:] = system[1:, 0] = 1.0
-    system[1:, 1:] = 2.0 * gram
-    inverse = np.linalg.inv(system)
-    identity = np.eye(size + 1)
-    for _ in range(8):
-        residual = (identity - _extended_product(system, inverse)).astype(np.float64)
-        correction = inverse @ residual
-        inverse = inverse + correction
-        if np.abs(correction).max() <= 1e-13 * np.abs(inverse).max():
-            break
-    return 0.5 * (inverse + inverse.T)
+        factor[: self.size, : self.size] = self.factor[: self.size, : self.size]
+        self.buffer, self.factor = members, factor

@@ -18,9 +18,9 @@ import numpy as np
 from numba import njit
 
 from expunge.problem.tolerances import SLACK_TOLERANCE
-from expunge.solver.kernel_rows import add_weighted_rows
+from expunge.solver.kernel_rows import RowTable, add_weighted_rows
 from expunge.solver.margin_factor import append_row, forward_pair, pivot_floor, remove_row, solve_halfway
-from expunge.solver.state import BOUND, DRIVEN, MARGIN, RESERVE, State
+from expunge.solver.state import BOUND, DRIVEN, MARGIN, RESERVE, SiteArrays, State
 from expunge.types import IndexArray, Matrix, StatusArray, Vector
 
 __all__ = [
@@ -52,18 +52,17 @@ def _at_bound(alpha: float, ceiling: float) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _pull(rows: Matrix, row_of: IndexArray, driven: IndexArray, driven_rates: Vector, site: int) -> float:
+def _pull(table: RowTable, driven: IndexArray, driven_rates: Vector, site: int) -> float:
     """Right-hand side −K_sD α̇_D at one site."""
     total = 0.0
     for k in range(driven.size):
-        total -= driven_rates[k] * rows[row_of[driven[k]], site]
+        total -= driven_rates[k] * table.rows[table.row_of[driven[k]], site]
     return total
 
 
 @njit(cache=True, nogil=True)
 def _halves(
-    rows: Matrix,
-    row_of: IndexArray,
+    table: RowTable,
     factor: Matrix,
     members: IndexArray,
     size: int,
@@ -73,7 +72,7 @@ def _halves(
 ) -> None:
     """Half ← (U⁻ᵀr, U⁻ᵀ1) for r = −K_SD α̇_D. Kept up to date through events, they spare half of each solve."""
     for i in range(size):
-        half[0, i] = _pull(rows, row_of, driven, driven_rates, members[i])
+        half[0, i] = _pull(table, driven, driven_rates, members[i])
         half[1, i] = 1.0
     forward_pair(factor, size, half)
 
@@ -98,8 +97,7 @@ def _take_over(
 
 @njit(cache=True, nogil=True)
 def _direction(
-    rows: Matrix,
-    row_of: IndexArray,
+    table: RowTable,
     factor: Matrix,
     members: IndexArray,
     half: Matrix,
@@ -112,8 +110,8 @@ def _direction(
     """Fill the rates of members and slacks; return the offset's rate and the two noise floors."""
     offset_rate = solve_halfway(factor, members.size, half, -driven_rates.sum(), member_rates)
     rates[:sites] = 0.0
-    add_weighted_rows(rows, row_of[members], member_rates, sites, rates)
-    add_weighted_rows(rows, row_of[driven], driven_rates, sites, rates)
+    add_weighted_rows(table.rows, table.row_of[members], member_rates, sites, rates)
+    add_weighted_rows(table.rows, table.row_of[driven], driven_rates, sites, rates)
     for i in range(sites):
         rates[i] = offset_rate + 2.0 * rates[i]
     largest, length = 0.0, 0.0
@@ -127,10 +125,7 @@ def _direction(
 
 @njit(cache=True, nogil=True)
 def _events(
-    alpha: Vector,
-    ceiling: Vector,
-    slack: Vector,
-    status: StatusArray,
+    at: SiteArrays,
     members: IndexArray,
     member_rates: Vector,
     rates: Vector,
@@ -148,18 +143,18 @@ def _events(
     for k in range(members.size):
         site, rate = members[k], member_rates[k]
         if rate < -member_floor:
-            ratio = max(alpha[site], 0.0) / -rate
+            ratio = max(at.alpha[site], 0.0) / -rate
         elif rate > member_floor:
-            ratio = max(ceiling[site] - alpha[site], 0.0) / rate
+            ratio = max(at.ceiling[site] - at.alpha[site], 0.0) / rate
         else:
             continue
         if ratio < step:
             step, first = ratio, site
     for site in range(sites):
-        if status[site] == _RESERVE:
-            distance, speed = slack[site], -rates[site]
-        elif status[site] == _BOUND:
-            distance, speed = -slack[site], rates[site]
+        if at.status[site] == _RESERVE:
+            distance, speed = at.slack[site], -rates[site]
+        elif at.status[site] == _BOUND:
+            distance, speed = -at.slack[site], rates[site]
         else:
             continue
         # Most are far from their event; the division is for the few that this cannot tell to be.
@@ -194,15 +189,11 @@ ARRIVED, TIED, STRANDED, ROWLESS, DEPENDENT = range(5)
 
 @njit(cache=True, nogil=True)
 def _follow(
-    rows: Matrix,
-    row_of: IndexArray,
+    table: RowTable,
     factor: Matrix,
     members: IndexArray,
     size: int,
-    alpha: Vector,
-    ceiling: Vector,
-    slack: Vector,
-    status: StatusArray,
+    at: SiteArrays,
     sites: int,
     driven: IndexArray,
     driven_rates: Vector,
@@ -220,26 +211,26 @@ def _follow(
     """
     if begin:
         half[:, :size] = 0.0
-        size = _take_over(factor, members, size, status, driven, half)
-        _halves(rows, row_of, factor, members, size, driven, driven_rates, half)
+        size = _take_over(factor, members, size, at.status, driven, half)
+        _halves(table, factor, members, size, driven, driven_rates, half)
     member_rates = np.empty(members.size)
     rates = np.empty(sites)
     moved, pivots = 0.0, 0
-    while entering >= 0 or (remaining > rounding and not (until_free and slack[driven[0]] >= 0.0)):
+    while entering >= 0 or (remaining > rounding and not (until_free and at.slack[driven[0]] >= 0.0)):
         if entering >= 0:
-            if row_of[entering] < 0:
+            if table.row_of[entering] < 0:
                 return ROWLESS, entering, size, remaining, moved, pivots
             column = np.empty(size)
-            row = rows[row_of[entering]]
+            row = table.rows[table.row_of[entering]]
             for k in range(size):
                 column[k] = row[members[k]]
-            floor = pivot_floor(ceiling[entering], slack_tolerance)
-            right = _pull(rows, row_of, driven, driven_rates, entering)
+            floor = pivot_floor(at.ceiling[entering], slack_tolerance)
+            right = _pull(table, driven, driven_rates, entering)
             if size == factor.shape[0] or append_row(factor, size, column, floor, half, right) <= floor:
                 return DEPENDENT, entering, size, remaining, moved, pivots
             members[size] = entering
             size += 1
-            status[entering] = _MARGIN
+            at.status[entering] = _MARGIN
             pivots += 1
             entering = -1
             continue
@@ -247,29 +238,27 @@ def _follow(
             return STRANDED, -1, size, remaining, moved, pivots
         inside = members[:size]
         offset_rate, member_floor, slack_floor = _direction(
-            rows, row_of, factor, inside, half, driven, driven_rates, sites, member_rates, rates
+            table, factor, inside, half, driven, driven_rates, sites, member_rates, rates
         )
         limit = remaining
         if until_free and rates[driven[0]] > 0.0:
-            limit = min(limit, -slack[driven[0]] / rates[driven[0]])
-        violator, step, site = _events(
-            alpha, ceiling, slack, status, inside, member_rates, rates, sites, member_floor, slack_floor, limit
-        )
+            limit = min(limit, -at.slack[driven[0]] / rates[driven[0]])
+        violator, step, site = _events(at, inside, member_rates, rates, sites, member_floor, slack_floor, limit)
         if violator >= 0:
             return TIED, violator, size, remaining, moved, pivots
-        if site >= 0 and status[site] == _MARGIN and _at_bound(alpha[site], ceiling[site]):
+        if site >= 0 and at.status[site] == _MARGIN and _at_bound(at.alpha[site], at.ceiling[site]):
             return TIED, site, size, remaining, moved, pivots
         for k in range(size):
-            alpha[members[k]] += step * member_rates[k]
+            at.alpha[members[k]] += step * member_rates[k]
         for k in range(driven.size):
-            alpha[driven[k]] += step * driven_rates[k]
+            at.alpha[driven[k]] += step * driven_rates[k]
         moved += step * offset_rate
         for i in range(sites):
-            slack[i] += step * rates[i]
+            at.slack[i] += step * rates[i]
         remaining -= step
         if site < 0:
             break
-        if status[site] == _MARGIN:
+        if at.status[site] == _MARGIN:
             position = 0
             while members[position] != site:
                 position += 1
@@ -278,11 +267,11 @@ def _follow(
             for k in range(position, size - 1):
                 members[k] = members[k + 1]
             size -= 1
-            status[site] = _RESERVE if falling else _BOUND
-            alpha[site] = 0.0 if falling else ceiling[site]
+            at.status[site] = _RESERVE if falling else _BOUND
+            at.alpha[site] = 0.0 if falling else at.ceiling[site]
             pivots += 1
         else:
-            slack[site] = 0.0
+            at.slack[site] = 0.0
             entering = site
     return ARRIVED, -1, size, remaining, moved, pivots
 
@@ -302,15 +291,11 @@ def follow(
     begin = True
     while True:
         why, site, margin.size, remaining, moved, pivots = _follow(
-            gram.rows,
-            gram.row_of,
+            gram.table,
             margin.factor,
             margin.buffer,
             margin.size,
-            state.alpha,
-            state.ceiling,
-            state.slack,
-            state.status,
+            state.arrays,
             state.sites,
             driven,
             rates,
@@ -335,12 +320,11 @@ def move(state: State, driven: IndexArray, driven_rates: Vector) -> Motion:
     margin, gram = state.margin, state.gram
     members = margin.members
     half = np.empty((2, members.size))
-    _halves(gram.rows, gram.row_of, margin.factor, members, members.size, driven, driven_rates, half)
+    _halves(gram.table, margin.factor, members, members.size, driven, driven_rates, half)
     member_rates = np.empty(members.size)
     rates = np.empty(state.sites)
     offset_rate, member_floor, slack_floor = _direction(
-        gram.rows,
-        gram.row_of,
+        gram.table,
         margin.factor,
         members,
         half,
@@ -351,17 +335,7 @@ def move(state: State, driven: IndexArray, driven_rates: Vector) -> Motion:
         rates,
     )
     violator, step, site = _events(
-        state.alpha,
-        state.ceiling,
-        state.slack,
-        state.status,
-        members,
-        member_rates,
-        rates,
-        state.sites,
-        member_floor,
-        slack_floor,
-        np.inf,
+        state.arrays, members, member_rates, rates, state.sites, member_floor, slack_floor, np.inf
     )
     return Motion(driven, driven_rates, member_rates, offset_rate, rates, member_floor, violator, float(step), site)
 

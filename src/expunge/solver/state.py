@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -21,7 +21,7 @@ from expunge.solver.kernel_rows import GramRows
 from expunge.solver.margin_factor import MarginFactor
 from expunge.types import IndexArray, StatusArray, Vector
 
-__all__ = ["ABSENT", "BOUND", "DRIVEN", "MARGIN", "RESERVE", "State", "share"]
+__all__ = ["ABSENT", "BOUND", "DRIVEN", "MARGIN", "RESERVE", "SiteArrays", "State", "share"]
 
 RESERVE: Final = 0
 MARGIN: Final = 1
@@ -30,10 +30,20 @@ DRIVEN: Final = 3  # its coefficient is prescribed for the time being; its slack
 ABSENT: Final = 4
 
 
+class SiteArrays(NamedTuple):
+    """The arrays of a state, each indexed by site, as compiled code takes them."""
+
+    alpha: Vector
+    ceiling: Vector
+    slack: Vector
+    status: StatusArray
+    multiplicity: IndexArray
+
+
 @njit(cache=True, nogil=True)
-def share(alpha: Vector, ceiling: Vector, multiplicity: IndexArray, cap: float, site: int) -> float:
+def share(at: SiteArrays, cap: float, site: int) -> float:
     """Coefficient of one entry at a site: α / multiplicity, without the rounding of (m·C)/m at the bound."""
-    return cap if alpha[site] == ceiling[site] else alpha[site] / multiplicity[site]
+    return cap if at.alpha[site] == at.ceiling[site] else at.alpha[site] / at.multiplicity[site]
 
 
 @dataclass(eq=False)
@@ -52,6 +62,11 @@ class State:
     margin: MarginFactor
     pivots: int = 0
     exact: bool = True  # False after a rescue by a foreign backend: the next edit solves afresh
+
+    @property
+    def arrays(self) -> SiteArrays:
+        """The arrays by site, not copied."""
+        return SiteArrays(self.alpha, self.ceiling, self.slack, self.status, self.multiplicity)
 
     @classmethod
     def start(cls, gram: GramRows, multiplicity: IndexArray, cap: float) -> State:
