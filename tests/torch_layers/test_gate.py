@@ -13,7 +13,7 @@ from torch import Tensor
 from expunge import Memory
 from expunge.errors import InputError
 from expunge.torch import SupportVectorAttention, SupportVectorGate
-from expunge.torch.batched_coefficients import prefix_coefficients
+from expunge.torch.differentiable_ops import prefix_coefficients
 from expunge.torch.frozen_layer import freeze
 
 
