@@ -14,7 +14,7 @@ import json
 import shutil
 from pathlib import Path
 
-from expunge.audit.report.readme_table import block, inserted
+from expunge.audit.report.readme_table import insert_block, readme_block
 
 RESULTS = Path(__file__).parent / "results" / "audit.json"
 README = Path(__file__).parent.parent / "README.md"
@@ -37,9 +37,9 @@ def main() -> None:
             shutil.copyfile(figure, PAGE.parent / "figures" / figure.name)
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     if chosen.write:
-        README.write_text(inserted(README.read_text(encoding="utf-8"), results), encoding="utf-8")
+        README.write_text(insert_block(README.read_text(encoding="utf-8"), results), encoding="utf-8")
     else:
-        print(block(results))
+        print(readme_block(results))
 
 
 if __name__ == "__main__":

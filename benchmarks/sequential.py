@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from expunge import Memory, Refused
-from expunge.audit.comparison import Held, compare
+from expunge.audit.comparison import StateArrays, compare
 from expunge.audit.experiments.trajectories import DIMENSIONS, REGIMES, SIZES, Operation, draw_trajectory
 from expunge.solver.backends import polish, solve_reference
 from machine import describe
@@ -77,7 +77,7 @@ def judge(memory: Memory, operation: Operation, backend: str, tally: Tally) -> N
     raw = solve_reference(operation.keys, cap=memory.cap, sigma=memory.sigma, backend=backend)
     reference = polish(raw, operation.keys, cap=memory.cap, sigma=memory.sigma)
     ours, theirs = (
-        Held(operation.keys, state.coefficients, state.offset, memory.cap, memory.sigma, operation.values)
+        StateArrays(operation.keys, state.coefficients, state.offset, memory.cap, memory.sigma, operation.values)
         for state in (memory, reference)
     )
     measured = compare(ours, theirs, operation.probes)

@@ -11,7 +11,7 @@ import pytest
 from expunge.audit.engine import Plan, run_experiment
 from expunge.audit.experiments import deletion, latency, sequential, streaming
 from expunge.audit.experiments import record_edits as records
-from expunge.audit.results import Archive, open_archive
+from expunge.audit.results import AuditResults, open_results
 
 __all__ = ["made", "shortened"]
 
@@ -34,9 +34,9 @@ def shortened(trials: int = 4) -> Iterator[None]:
         yield
 
 
-def made(folder: Path, *names: str, plan: Plan | None = None) -> Archive:
-    """The archive of some audits, cut down, run here."""
+def made(folder: Path, *names: str, plan: Plan | None = None) -> AuditResults:
+    """The results of some audits, cut down, run here."""
     with shortened():
         for name in names:
             run_experiment(name, folder, Plan(quick=True) if plan is None else plan)
-    return open_archive(folder)
+    return open_results(folder)

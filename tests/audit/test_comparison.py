@@ -11,7 +11,7 @@ import polars
 import pytest
 import scipy.stats
 
-from expunge.audit.comparison import Held, compare, condition_number, groups_of, readout_at, score_at, strictness
+from expunge.audit.comparison import StateArrays, compare, condition_number, groups_of, readout_at, score_at, strictness
 from expunge.audit.numbers import Number, evaluate, spread_of
 from expunge.errors import InputError
 from expunge.memory.memory import Memory
@@ -20,19 +20,19 @@ mpmath.mp.dps = 50
 
 
 @pytest.fixture(scope="module")
-def pair() -> tuple[Held, Held, np.ndarray]:
+def pair() -> tuple[StateArrays, StateArrays, np.ndarray]:
     rng = np.random.default_rng(3)
     keys, values, probes = rng.standard_normal((12, 3)), rng.standard_normal((12, 2)), rng.standard_normal((9, 3))
     memory = Memory.fit(keys, values, sigma=2.0, nu=0.4)
-    reference = Held(keys, memory.coefficients, memory.offset, memory.cap, 2.0, values)
+    reference = StateArrays(keys, memory.coefficients, memory.offset, memory.cap, 2.0, values)
     moved = memory.coefficients.copy()
     first, second = np.flatnonzero((moved > 0.01) & (moved < memory.cap - 0.01))[:2]
     moved[first] += 1e-3
     moved[second] -= 1e-3
-    return Held(keys, moved, memory.offset + 1e-4, memory.cap, 2.0, values), reference, probes
+    return StateArrays(keys, moved, memory.offset + 1e-4, memory.cap, 2.0, values), reference, probes
 
 
-def exact(state: Held, probe: np.ndarray) -> tuple[mpmath.mpf, list[mpmath.mpf]]:
+def exact(state: StateArrays, probe: np.ndarray) -> tuple[mpmath.mpf, list[mpmath.mpf]]:
     """Score and readout at a probe, in fifty digits."""
     assert state.values is not None
     weights = [
@@ -48,7 +48,7 @@ def exact(state: Held, probe: np.ndarray) -> tuple[mpmath.mpf, list[mpmath.mpf]]
     return 2 * total - mpmath.mpf(state.offset), readout
 
 
-def test_differences_are_those_of_fifty_digits(pair: tuple[Held, Held, np.ndarray]) -> None:
+def test_differences_are_those_of_fifty_digits(pair: tuple[StateArrays, StateArrays, np.ndarray]) -> None:
     state, reference, probes = pair
     ours, theirs = ([exact(one, probe) for probe in probes.tolist()] for one in (state, reference))
     measured = compare(state, reference, probes)
@@ -65,7 +65,7 @@ def test_differences_are_those_of_fifty_digits(pair: tuple[Held, Held, np.ndarra
     assert measured.objective_gap > 0.0
 
 
-def test_far_queries_have_a_readout(pair: tuple[Held, Held, np.ndarray]) -> None:
+def test_far_queries_have_a_readout(pair: tuple[StateArrays, StateArrays, np.ndarray]) -> None:
     _, reference, _ = pair
     assert reference.values is not None
     far = np.full((1, 3), 1e3)
@@ -76,7 +76,7 @@ def test_far_queries_have_a_readout(pair: tuple[Held, Held, np.ndarray]) -> None
     assert found[0] == pytest.approx(reference.values[nearest])
 
 
-def test_recorded_groups_decide_partition_and_score(pair: tuple[Held, Held, np.ndarray]) -> None:
+def test_recorded_groups_decide_partition_and_score(pair: tuple[StateArrays, StateArrays, np.ndarray]) -> None:
     state, reference, probes = pair
     groups = groups_of(reference.coefficients, reference.cap)
     labelled = replace(reference, groups=groups)
@@ -91,13 +91,13 @@ def test_recorded_groups_decide_partition_and_score(pair: tuple[Held, Held, np.n
     assert score_at(moved, probes) == pytest.approx(score_at(labelled, probes) - left_out)
     assert (
         compare(
-            state, Held(reference.keys[1:], reference.coefficients[1:], 0.0, reference.cap, 2.0), probes
+            state, StateArrays(reference.keys[1:], reference.coefficients[1:], 0.0, reference.cap, 2.0), probes
         ).partition_match
         is None
     )
 
 
-def test_strictness_is_the_distance_to_another_partition(pair: tuple[Held, Held, np.ndarray]) -> None:
+def test_strictness_is_the_distance_to_another_partition(pair: tuple[StateArrays, StateArrays, np.ndarray]) -> None:
     _, reference, _ = pair
     memory = Memory.fit(reference.keys, np.zeros(12), sigma=2.0, nu=0.4)
     slack = np.abs(memory.solution.slack(reference.keys))

@@ -163,7 +163,7 @@ def test_the_arrays_are_the_trained_model(study: ModuleType) -> None:
     """Reading decoded values gives what the torch model decodes from what it reads."""
     import torch
 
-    data = ROOT / "src" / "expunge" / "samples" / "data" / "learned_keys" / "weights.npz"
+    data = ROOT / "src" / "expunge" / "datasets" / "data" / "learned_keys" / "weights.npz"
     weights = np.load(data)
     model = study.Recall()
     model.load_state_dict({name: torch.tensor(weights[name.replace(".", "_")]) for name in model.state_dict()})

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from expunge import Memory
+from expunge.audit.context_selection.event_hours import eligible, load_stays, measure_stays, stay_view
 from expunge.audit.context_selection.patient_deletion import delete_patients
 from expunge.audit.context_selection.selection_figures import case_stay, draw_comparison, draw_timeline
-from expunge.audit.context_selection.stays import eligible, load_stays, measure_stays, stay_view
 from expunge.datasets import CHANNELS, Stay, icu_stays
 
 SPO2 = CHANNELS.index("spo2")

@@ -17,13 +17,22 @@ from expunge.problem.kernel import kernel_block, squared_distances
 from expunge.problem.tolerances import PARTITION_THRESHOLD
 from expunge.types import Matrix, Vector
 
-__all__ = ["Comparison", "Held", "compare", "condition_number", "groups_of", "readout_at", "score_at", "strictness"]
+__all__ = [
+    "Comparison",
+    "StateArrays",
+    "compare",
+    "condition_number",
+    "groups_of",
+    "readout_at",
+    "score_at",
+    "strictness",
+]
 
 RESERVE, MARGIN, BOUND = 0, 1, 2
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class StateArrays:
     """A state as it is kept: keys (n, d), coefficients (n,), offset; values (n, dv) and groups (n,) if it has them."""
 
     keys: Matrix
@@ -56,7 +65,12 @@ class Comparison:
 
 
 def compare(
-    state: Held, reference: Held, probes: Matrix, *, threshold: float = PARTITION_THRESHOLD, recorded: bool = True
+    state: StateArrays,
+    reference: StateArrays,
+    probes: Matrix,
+    *,
+    threshold: float = PARTITION_THRESHOLD,
+    recorded: bool = True,
 ) -> Comparison:
     """Measure a state against a reference at probes (m, d).
 
@@ -92,7 +106,7 @@ def compare(
     )
 
 
-def score_at(state: Held, points: Matrix) -> Vector:
+def score_at(state: StateArrays, points: Matrix) -> Vector:
     """Gate score s(x) = 2Σακ − ρ at points (m, d) → (m,).
 
     A solver that records its groups leaves what it believes to be reserve out of the sum, as the paper's does.
@@ -102,7 +116,7 @@ def score_at(state: Held, points: Matrix) -> Vector:
     return np.asarray(2.0 * (block @ state.coefficients[active]) - state.offset)
 
 
-def readout_at(state: Held, points: Matrix) -> Matrix:
+def readout_at(state: StateArrays, points: Matrix) -> Matrix:
     """Normalized readout o(q) = Σακv / Σακ at points (m, d) → (m, dv), scaled by the nearest active key's κ."""
     if state.values is None:
         raise ValueError("a state without values has no readout")
@@ -120,7 +134,7 @@ def groups_of(coefficients: Vector, cap: float, threshold: float = 0.0) -> npt.N
     return np.where(lower, RESERVE, np.where(upper, BOUND, MARGIN)).astype(np.int8)
 
 
-def strictness(state: Held) -> float:
+def strictness(state: StateArrays) -> float:
     """How far an optimum is from degenerate: least of α and C − α on the margin and of |slack| elsewhere.
 
     Zero where a coefficient could change its group at no cost: then two exact optima may disagree in their groups.
@@ -142,7 +156,7 @@ def _percent(difference: float | None, spread: float | None) -> float | None:
     return 100.0 * difference / spread if spread > 0.0 else (0.0 if difference == 0.0 else float("inf"))
 
 
-def _same_groups(state: Held, reference: Held, threshold: float | None) -> bool:
+def _same_groups(state: StateArrays, reference: StateArrays, threshold: float | None) -> bool:
     """By recorded groups, or by coefficients at a threshold."""
     if threshold is None:
         return state.groups is not None and np.array_equal(state.groups, reference.groups)  # type: ignore[arg-type]
@@ -150,7 +164,7 @@ def _same_groups(state: Held, reference: Held, threshold: float | None) -> bool:
     return bool(np.array_equal(ours, groups_of(reference.coefficients, reference.cap, threshold)))
 
 
-def _objective_gap(state: Held, reference: Held) -> float:
+def _objective_gap(state: StateArrays, reference: StateArrays) -> float:
     """|f(α) − f(α_ref)| / max(1, |f(α_ref)|), as one product, so that it keeps its digits."""
     gram = kernel_block(reference.keys, reference.keys, reference.sigma)
     ours, theirs = state.coefficients, reference.coefficients

@@ -3,7 +3,7 @@
 ::
 
     VerificationError
-    ├── ArchiveError                         docs/formats/audit-archive.md
+    ├── ArchiveError                         docs/formats/audit-results.md
     │   ├── ArchiveManifestInvalid  ArchiveFormatUnsupported  ArchiveUnfinished
     │   ├── ArchiveFileMissing  ArchiveFileUnknown  ArchiveFileMismatch  ArchiveDigestMismatch
     │   ├── ArchiveTableInvalid  ArchiveRowsMissing  ArchiveArrayInvalid

@@ -24,7 +24,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from expunge.audit.context_selection.policy_arms import Measured, choices
+from expunge.audit.context_selection.policy_arms import ArmResult, choices
 from expunge.memory.memory import Memory
 from expunge.problem.kernel import kernel_block
 from expunge.selection import Context
@@ -78,7 +78,7 @@ def draw_sequences(count: int = SEQUENCES) -> tuple[Matrix, Matrix, IndexArray, 
     return inputs[:count], values[:count], asked[:count], noisy[:count]
 
 
-def measure_trained(model: TrainedModel, regime: str, trial: int) -> tuple[Measured, float]:
+def measure_trained(model: TrainedModel, regime: str, trial: int) -> tuple[ArmResult, float]:
     """Recall@1 with the model's own readout, and the share of entries that are active at the gate's cap."""
     right, active = [], []
     for inputs, values, asked, noisy in zip(*draw_sequences(), strict=True):
@@ -87,10 +87,10 @@ def measure_trained(model: TrainedModel, regime: str, trial: int) -> tuple[Measu
         active.append(np.count_nonzero(memory.coefficients) / PAIRS)
         right.append(_answers(memory.keys, values, weights, (noisy @ model.query.T)[[asked]])[0] == asked)
     arm = "with the gate" if model.gated else "without"
-    return Measured(regime, arm, trial, PAIRS, PAIRS, float(np.mean(right))), float(np.mean(active))
+    return ArmResult(regime, arm, trial, PAIRS, PAIRS, float(np.mean(right))), float(np.mean(active))
 
 
-def measure_half(model: TrainedModel, regime: str, trial: int) -> list[Measured]:
+def measure_half(model: TrainedModel, regime: str, trial: int) -> list[ArmResult]:
     """Recall@1 of all ten pairs when five are kept, by each arm."""
     rng = np.random.RandomState(model.seed)
     hits: dict[str, list[float]] = {}
@@ -101,7 +101,7 @@ def measure_half(model: TrainedModel, regime: str, trial: int) -> list[Measured]
             answers = kept[_answers(context.keys[kept], values[kept], np.ones(kept.size), queries)]
             hits.setdefault(arm, []).append(float(np.mean(answers == np.arange(PAIRS))))
     sizes = {arm: PAIRS if arm == "full" else KEPT for arm in hits}
-    return [Measured(regime, arm, trial, PAIRS, sizes[arm], float(np.mean(got))) for arm, got in hits.items()]
+    return [ArmResult(regime, arm, trial, PAIRS, sizes[arm], float(np.mean(got))) for arm, got in hits.items()]
 
 
 def _answers(keys: Matrix, values: Matrix, weights: Matrix, queries: Matrix) -> IndexArray:
