@@ -248,7 +248,7 @@ class Block(nn.Module):
 
 
 class ByteModel(nn.Module):
-    """4 layers, width 256, 4 heads, block 256, learned positions, tied head: protocol P10's 3.22M model."""
+    """4 layers, width 256, 4 heads, block 256, learned positions, tied head: the 3.22M model (paper, App. B)."""
 
     def __init__(self, attention: Callable[[int, int], nn.Module], *, width: int = 256, length: int = 256) -> None:
         super().__init__()

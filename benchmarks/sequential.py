@@ -1,4 +1,4 @@
-"""The sequential audit (paper, Table 6; protocol P5): how reliable a memory is under a long run of edits.
+"""The sequential audit (paper, Table 6; docs/results/protocols.md): how reliable a memory is under a long run of edits.
 
 Gaussian and near-duplicate keys × n₀ ∈ {64, 128} × d ∈ {6, 64} × seeds, 32 cycles of delete and admit each:
 5,120 operations for ten seeds. After every operation the state is checked from the keys, and read out at every

@@ -1,4 +1,4 @@
-"""Does the gate keep what must be recalled? A quiz, multi-query associative recall (protocol P10).
+"""Does the gate keep what must be recalled? A quiz, multi-query associative recall (docs/results/protocols.md).
 
 Pairs of symbols, a stretch of noise, then keys of these pairs; the model must say the partner, and only those answers
 are scored. A key may be asked twice: otherwise what is left over would give the last answers away. Two layers, one

@@ -1,7 +1,7 @@
 """Run a study: ``python -m studies.run compare`` or ``tune``, from the repository's root.
 
 ``compare`` trains the hybrid on every seed, measures its active keys at the last boundary, and trains the window arm
-with that many visible tokens plus one chunk, seed by seed (protocol P10); ``tune`` trains every candidate recipe of an
+with that many visible tokens plus one chunk, seed by seed (paper, App. B); ``tune`` trains every candidate recipe of an
 arm on one seed that ``compare`` does not use. Each run leaves ``<name>.json``, and ``curves.jsonl`` gets one line per
 evaluation.
 

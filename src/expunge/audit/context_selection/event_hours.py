@@ -1,4 +1,4 @@
-"""Which hours of a stay survive: retention of event hours (paper, App. A; protocol P8).
+"""Which hours of a stay survive: retention of event hours (paper, App. A; docs/results/protocols.md).
 
 Each stay is a context of hourly vitals in standard units, σ = 3. The fit at ν = 0.3 decides the budget: every policy
 keeps as many hours as are active in that stay. Retention is the share of the stay's event hours that are kept.

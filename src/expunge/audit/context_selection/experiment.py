@@ -1,4 +1,4 @@
-"""``expunge audit selection``: which entries survive a smaller context (paper, App. A; protocols P7 and P8).
+"""``expunge audit selection``: which entries survive a smaller context (docs/results/protocols.md).
 
 The parts are modules of their own: skewed redundancy, the negative control, event hours of intensive-care stays, a text
 memory, and what deleting a person or a patient does to the others. Everything here runs on what ships with the

@@ -1,4 +1,4 @@
-"""The negative control: ten distinct pairs, nothing redundant, nothing to gain (paper, App. A; protocol P7).
+"""The negative control: ten distinct pairs, nothing redundant, nothing to gain (docs/results/protocols.md).
 
 A model maps inputs (5) to keys and queries (4) by two matrices and answers with the kernel readout of values (3),
 σ = 1.5, weighted by the gate at C = 0.3 or not at all. Its input is ten pairs, N(0, I), and its query the input of one

@@ -1,4 +1,4 @@
-"""Deleting a patient from a memory of several (paper, App. A and "Record edits"; protocol P8's last line).
+"""Deleting a patient from a memory of several (paper, App. A; docs/results/protocols.md).
 
 Five patients, at most 48 hours each, an hour kept only if it is more than 0.1 standard units from every kept one of its
 patient; ν = 0.5, σ = 2. One patient, drawn at random, is deleted in one transaction. The state is compared with a fresh

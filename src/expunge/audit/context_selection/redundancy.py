@@ -1,4 +1,4 @@
-"""Selection under skewed redundancy (paper, App. A; protocol P7).
+"""Selection under skewed redundancy (paper, App. A; docs/results/protocols.md).
 
 A context has six singleton groups and six groups of ten near-copies, d = 4: centres 1.5·N(0, I), keys centre
 + 0.15·N(0, I), the singletons first. Two queries a group, centre + 0.05·N(0, I); the second of each is held out.

@@ -1,4 +1,4 @@
-"""The standalone deletion audit (paper, §4.4, Tables 3 and 4, Figure 1; protocol P2).
+"""The standalone deletion audit (paper, §4.4, Tables 3 and 4; docs/results/protocols.md, Deletion).
 
 Each trial deletes two entries of a small context and compares gate scores with a refit of the remaining ones at the
 same cap, on retained, removed and jittered keys. Arms:

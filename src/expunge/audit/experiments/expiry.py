@@ -1,4 +1,4 @@
-"""The three-key example of a certificate that expires (paper, Example 1 and Proposition 2; protocol P1).
+"""The three-key example of a certificate that expires (paper, Example 1; docs/results/protocols.md, Expiry).
 
 Key 3 is reserve and is dropped, which changes nothing; then (0, −10) arrives and key 3 would be active. Four histories
 are kept: ``full`` (never dropped), ``dropped`` (the paper's), ``archive`` (dropped under warranty, brought back when

@@ -1,4 +1,4 @@
-"""How long a deletion takes, beside the refits that could replace it (paper, §4.4; protocol P4).
+"""How long a deletion takes, beside the refits that could replace it (docs/results/protocols.md, Latency).
 
 X = 1.5·N(0, 1) in six dimensions, one ``default_rng(n·100000 + trial)`` a trial: the keys, then the victim,
 ``integers(n)``, then one victim of the other kind, ``choice``. Active and reserve victims are reported apart, because a

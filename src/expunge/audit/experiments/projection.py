@@ -1,4 +1,4 @@
-"""Minimum-norm projection of a deletion and of a refit (paper, §4.5, Tables 5 and 7; protocol P3).
+"""Minimum-norm projection of a deletion and of a refit (paper, §4.5; docs/results/protocols.md, Projection).
 
 The trials of the deletion audit, with values in four dimensions. Each side of a pair is projected at its own objective
 level, for every tolerance ε, and the two are compared; ``none`` is the pair as it came. Arms:

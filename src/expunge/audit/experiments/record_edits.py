@@ -1,4 +1,4 @@
-"""Edits of single records on learned keys (paper, §4.4; protocol P9).
+"""Edits of single records on learned keys (paper, §4.4; docs/results/protocols.md, Record edits).
 
 Facts are told to a trained recall model whose keys, values and queries are frozen. Each trial asks about every fact,
 then edits one of them, the secret:

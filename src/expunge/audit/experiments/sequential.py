@@ -1,4 +1,4 @@
-"""Chained deletions and admissions (paper, §4.6, Table 6; protocol P5).
+"""Chained deletions and admissions (paper, §4.6, Table 6; docs/results/protocols.md, Sequential edits).
 
 Eighty trajectories of 64 edits, each with three arms on the same schedule:
 

@@ -1,4 +1,4 @@
-"""Pruning while entries arrive, beside a memory that never prunes (paper, Table 1, third row; protocol P6).
+"""Pruning while entries arrive, beside a memory that never prunes (docs/results/protocols.md, Streaming).
 
 A memory of 128 entries receives one entry after another, and drops what weighs nothing after each. The paper measures
 this without a guarantee. Arms:
