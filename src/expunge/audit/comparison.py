@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from expunge.problem.check import stationarity_terms
-from expunge.problem.kernel import kernel_block, squared_distances
+from expunge.problem.kernel import kernel_block
+from expunge.problem.readout import readout
 from expunge.problem.tolerances import PARTITION_THRESHOLD
 from expunge.types import Matrix, Vector
 
@@ -79,10 +80,10 @@ def compare(
     """
     by_record = recorded and state.groups is not None and reference.groups is not None
     expected = score_at(reference, probes)
-    readout = spread = value_range = None
+    difference = spread = value_range = None
     if state.values is not None and reference.values is not None:
         right = readout_at(reference, probes)
-        readout = float(np.max(np.abs(readout_at(state, probes) - right)))
+        difference = float(np.max(np.abs(readout_at(state, probes) - right)))
         spread = float(np.max(np.ptp(right, axis=0)))
         value_range = float(np.max(np.ptp(reference.values, axis=0)))
     score = float(np.max(np.abs(score_at(state, probes) - expected)))
@@ -92,11 +93,11 @@ def compare(
         score_difference=score,
         score_range=score_range,
         score_percent=_percent(score, score_range),
-        readout_difference=readout,
+        readout_difference=difference,
         readout_range=spread,
         value_range=value_range,
-        readout_percent=_percent(readout, spread),
-        value_percent=_percent(readout, value_range),
+        readout_percent=_percent(difference, spread),
+        value_percent=_percent(difference, value_range),
         coefficient_difference=float(np.max(np.abs(state.coefficients - reference.coefficients))) if same else None,
         partition_match=_same_groups(state, reference, None if by_record else threshold) if same else None,
         grouping=("recorded" if by_record else "threshold") if same else None,
@@ -117,14 +118,10 @@ def score_at(state: StateArrays, points: Matrix) -> Vector:
 
 
 def readout_at(state: StateArrays, points: Matrix) -> Matrix:
-    """Normalized readout o(q) = Σακv / Σακ at points (m, d) → (m, dv), scaled by the nearest active key's κ."""
+    """Normalized readout o(q) = Σακv / Σακ of a state at points (m, d) → (m, dv)."""
     if state.values is None:
         raise ValueError("a state without values has no readout")
-    active = np.flatnonzero(state.coefficients)
-    distances = squared_distances(points, state.keys[active])
-    distances -= distances.min(axis=1, keepdims=True)
-    weights = state.coefficients[active] * np.exp(-distances / state.sigma**2)
-    return np.asarray(weights @ state.values[active] / weights.sum(axis=1, keepdims=True))
+    return readout(state.keys, state.values, state.coefficients, points, state.sigma)
 
 
 def groups_of(coefficients: Vector, cap: float, threshold: float = 0.0) -> npt.NDArray[np.int8]:

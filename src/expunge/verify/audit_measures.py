@@ -1,6 +1,7 @@
 """What two kept states decide: every column of a comparison and of a projection, from the arrays alone.
 
-Written apart from the audits, which measured the same with code of their own.
+Written apart from the audits, which measured the same with code of their own; so the readout stands here again and is
+not that of `expunge.problem.readout`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ import numpy as np
 
 from expunge.audit.context_selection.policy_arms import ArmResult, choices
 from expunge.memory.memory import Memory
-from expunge.problem.kernel import kernel_block
+from expunge.problem.readout import readout
 from expunge.selection import Context
 from expunge.types import IndexArray, Matrix
 
@@ -106,6 +106,5 @@ def measure_half(model: TrainedModel, regime: str, trial: int) -> list[ArmResult
 
 def _answers(keys: Matrix, values: Matrix, weights: Matrix, queries: Matrix) -> IndexArray:
     """The entry whose value is nearest to the readout at each query."""
-    similarity = kernel_block(np.ascontiguousarray(queries), np.ascontiguousarray(keys), SIGMA) * weights
-    readout = similarity @ values / similarity.sum(axis=1, keepdims=True)
-    return np.asarray(np.linalg.norm(readout[:, None, :] - values[None, :, :], axis=2).argmin(axis=1))
+    read = readout(np.ascontiguousarray(keys), values, weights, np.ascontiguousarray(queries), SIGMA)
+    return np.asarray(np.linalg.norm(read[:, None, :] - values[None, :, :], axis=2).argmin(axis=1))
