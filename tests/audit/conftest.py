@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from audit.small import made
+from audit.small_audits import made
 from expunge.audit.experiments import EXPERIMENTS
 from expunge.audit.results import AuditResults
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from audit.small import shortened
+from audit.small_audits import shortened
 from expunge.audit.engine import Plan, perform, run_experiment
 from expunge.audit.experiments import record_edits as records
 from expunge.audit.results import ResultFolder, open_results

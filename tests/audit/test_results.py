@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.small import shortened
+from audit.small_audits import shortened
 from expunge.audit.engine import Plan, run_experiment
 from expunge.audit.result_tables import TABLES
 from expunge.audit.results import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.small import shortened
+from audit.small_audits import shortened
 from cli.commands import every_command
 from cli.ward import ROOT, answer, call
 from expunge.audit.experiments import EXPERIMENTS

@@ -18,7 +18,7 @@ import numpy as np
 import polars
 import pytest
 
-from audit.small import made
+from audit.small_audits import made
 from expunge.audit.results import contents_digest
 from expunge.errors import InputError, StoreError
 from expunge.verify import errors

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.small import made
+from audit.small_audits import made
 from expunge.audit.own_keys import own_plan
 from expunge.audit.report.html_page import as_html
 from expunge.audit.report.readme_table import BEGIN, END, insert_block, readme_block
@@ -19,7 +19,7 @@ from expunge.audit.report.report import Report, as_markdown, fill, summarize_res
 from expunge.audit.results import AuditResults
 from expunge.errors import ExpungeError, InputError, StoreError
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 COMMITTED = ROOT / "benchmarks" / "results" / "audit.json"
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from audit.small import made
+from audit.small_audits import made
 from expunge.audit.engine import Plan
 from expunge.audit.experiments import EXPERIMENTS, load_experiment
 from expunge.audit.experiments.projection import TOLERANCES
