@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from expunge.audit.engine import Plan, run_experiment
-from expunge.audit.experiments import deletion, latency, sequential, streaming
-from expunge.audit.experiments import record_edits as records
+from expunge.audit.experiments import deletion, latency, record_edits, sequential, streaming
 from expunge.audit.results import AuditResults, open_results
 
 __all__ = ["made", "shortened"]
@@ -22,8 +21,8 @@ def shortened(trials: int = 4) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deletion, "QUICK_TRIALS", trials)
         patch.setattr(deletion, "CHUNK", max(1, trials // 2))
-        patch.setattr(records, "QUICK_TRIALS", trials)
-        patch.setattr(records, "CHUNK", max(1, trials // 2))
+        patch.setattr(record_edits, "QUICK_TRIALS", trials)
+        patch.setattr(record_edits, "CHUNK", max(1, trials // 2))
         patch.setattr(latency, "QUICK_SIZES", (40,))
         patch.setattr(latency, "QUICK_TRIALS", 2)
         patch.setattr(sequential, "SIZES", (64,))

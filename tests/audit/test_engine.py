@@ -15,7 +15,7 @@ import pytest
 
 from audit.small_audits import shortened
 from expunge.audit.engine import Plan, perform, run_experiment
-from expunge.audit.experiments import record_edits as records
+from expunge.audit.experiments import record_edits
 from expunge.audit.results import ResultFolder, open_results
 from expunge.audit.task_record import TaskRecord
 from expunge.errors import InputError, SolveError
@@ -151,7 +151,7 @@ def command_line(pid: int) -> str:
 
 
 def test_what_a_task_raises_stops_the_run_and_keeps_the_rest(tmp_path: Path) -> None:
-    draw, calls = records._perform, []
+    draw, calls = record_edits._perform, []
 
     def failing(plan: Plan, task: Any) -> TaskRecord:
         calls.append(task.unit)
@@ -168,9 +168,9 @@ def _with(perform: Any, folder: Path) -> None:
     """Run the audit of records with another way to perform a task."""
     from dataclasses import replace
 
-    experiment = replace(records.EXPERIMENT, perform=perform)
+    experiment = replace(record_edits.EXPERIMENT, perform=perform)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "EXPERIMENT", experiment)
+        patch.setattr(record_edits, "EXPERIMENT", experiment)
         run_experiment("records", folder, Plan(quick=True))
 
 
@@ -202,7 +202,7 @@ def test_bad_requests_are_named(tmp_path: Path) -> None:
 
 def test_a_task_depends_on_its_arguments_alone() -> None:
     with shortened(2):
-        task = records.EXPERIMENT.tasks(Plan(quick=True))[1]
+        task = record_edits.EXPERIMENT.tasks(Plan(quick=True))[1]
         first, again = (perform("records", Plan(quick=True), task) for _ in range(2))
     assert first.tables["answers"] == again.tables["answers"]
     assert first.tables["states"] == again.tables["states"]

@@ -26,8 +26,7 @@ from expunge.audit.comparison import condition_number
 from expunge.audit.engine import Experiment, Plan, Task
 from expunge.audit.experiments import regimes
 from expunge.audit.numbers import Number, spread_of
-from expunge.audit.own_keys import REGIME as OWN
-from expunge.audit.own_keys import describe_keys
+from expunge.audit.own_keys import OWN_REGIME, describe_keys
 from expunge.audit.task_record import RowLabels, TaskRecord
 from expunge.errors import DeletionRefused, SolveError
 from expunge.memory.memory import Memory
@@ -79,7 +78,7 @@ class DeletionTrial:
 
 def regimes_of(plan: Plan) -> tuple[str, ...]:
     """The paper's regimes, or one's own keys."""
-    return regimes.REGIMES if plan.keys is None else (OWN,)
+    return regimes.REGIMES if plan.keys is None else (OWN_REGIME,)
 
 
 def trial_settings(plan: Plan) -> dict[str, Any]:

@@ -28,8 +28,7 @@ from expunge.audit.arms import keep_classic, keep_memory
 from expunge.audit.classic import baseline
 from expunge.audit.engine import Experiment, Plan, Task
 from expunge.audit.numbers import Number
-from expunge.audit.own_keys import REGIME as OWN
-from expunge.audit.own_keys import describe_keys
+from expunge.audit.own_keys import OWN_REGIME, describe_keys
 from expunge.audit.task_record import RowLabels, TaskRecord
 from expunge.errors import ExpungeError
 from expunge.memory.memory import Memory
@@ -78,7 +77,7 @@ def _one_trial(record: TaskRecord, plan: Plan, size: int, trial: int) -> None:
     victim = int(rng.integers(size))
     others = np.flatnonzero(active != active[victim])
     victims = [victim, *([int(rng.choice(others))] if others.size else [])]
-    regime = REGIME if plan.keys is None else OWN
+    regime = REGIME if plan.keys is None else OWN_REGIME
     if not others.size:
         missing: dict[str, Any] = {"n": size, "victim": KINDS[1] if active[victim] else KINDS[0], "uniform": False}
         for arm in ARMS:
@@ -234,7 +233,7 @@ EXPERIMENT = Experiment(
     },
     tasks=lambda plan: [Task(f"n{size}", {"size": size, "trials": _trials(plan)}) for size in _sizes(plan)],
     scheduled=lambda plan: {
-        f"{REGIME if plan.keys is None else OWN}/{arm}": 2 * _trials(plan) * len(_sizes(plan)) for arm in ARMS
+        f"{REGIME if plan.keys is None else OWN_REGIME}/{arm}": 2 * _trials(plan) * len(_sizes(plan)) for arm in ARMS
     },
     perform=_perform,
     numbers=_numbers,

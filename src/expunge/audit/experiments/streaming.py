@@ -25,8 +25,7 @@ import numpy as np
 
 from expunge.audit.engine import Experiment, Plan, Task
 from expunge.audit.numbers import Number, spread_of
-from expunge.audit.own_keys import REGIME as OWN
-from expunge.audit.own_keys import describe_keys
+from expunge.audit.own_keys import OWN_REGIME, describe_keys
 from expunge.audit.task_record import RowLabels, TaskRecord
 from expunge.datasets.bundled import icu_hours
 from expunge.errors import Refused
@@ -220,7 +219,7 @@ def _arrivals(plan: Plan) -> int:
 
 
 def _streams(plan: Plan) -> list[tuple[str, int]]:
-    regimes = REGIMES if plan.keys is None else (OWN,)
+    regimes = REGIMES if plan.keys is None else (OWN_REGIME,)
     return [(regime, seed) for regime in regimes for seed in (QUICK_SEEDS if plan.quick else SEEDS)]
 
 

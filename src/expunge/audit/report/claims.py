@@ -13,7 +13,7 @@ from typing import Literal
 
 from expunge.audit.experiments.projection import TOLERANCES
 from expunge.audit.experiments.regimes import REGIMES
-from expunge.audit.own_keys import REGIME as OWN
+from expunge.audit.own_keys import OWN_REGIME
 from expunge.audit.report.verdict import MeasuredNumber, shown
 
 __all__ = ["PROMISES", "Claim", "Promise", "decide"]
@@ -89,7 +89,7 @@ def _promises() -> Iterator[Promise]:
         EQUALITY_BOUND,
     )
 
-    regimes = (*REGIMES, OWN)
+    regimes = (*REGIMES, OWN_REGIME)
     pairs = [f"{regime}/ours/{backend}" for regime in regimes for backend in ("daqp", "clarabel")]
     yield Promise(
         "gate-score difference in every regime, by two references, worst",
