@@ -493,7 +493,7 @@ def brief(value: object) -> str:
 
 
 def compile_ahead(parts: list[str]) -> None:
-    """Compilation is most of a first run: let one process a part fill Triton's cache at the same time."""
+    """Compilation is most of a first run: let one process per part fill Triton's cache at the same time."""
     command = [sys.executable, __file__, "--only"]
     children = [
         subprocess.Popen([*command, part], stdout=subprocess.DEVNULL, env=os.environ)  # noqa: S603 — this file

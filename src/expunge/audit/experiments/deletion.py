@@ -303,7 +303,7 @@ def _trials(plan: Plan) -> int:
 
 
 def _headlines(numbers: Mapping[str, float]) -> list[str]:
-    """Table 3, a line a regime and arm."""
+    """Table 3, one line per regime and arm."""
     lines = []
     for regime in dict.fromkeys(name.partition("/")[0] for name in numbers):
         for arm, against in (("ours", "daqp"), ("ours", "clarabel"), ("classic", "refit")):
