@@ -71,6 +71,11 @@ class DeletionTrial:
         """Name of a state of this trial."""
         return f"{self.regime}/{self.number:03d}/{what}"
 
+    @property
+    def kept(self) -> dict[str, Any]:
+        """Arguments that keep a state of the retained entries."""
+        return {"keys": self.retained, "values": self.values, "cap": self.cap, "sigma": self.sigma}
+
     def labels(self, arm: str) -> RowLabels:
         """Where this trial's rows of an arm belong."""
         return RowLabels(self.regime, arm, self.number)
@@ -169,8 +174,7 @@ def delete_classic(record: TaskRecord, trial: DeletionTrial) -> tuple[str | None
         record.trial(refitting, "fit", "failed", "", error=str(problem))
         record.trial(labels, "delete", "failed", "", error=str(problem))
         return None, None
-    kept = {"keys": trial.retained, "values": trial.values, **settings}
-    refit = keep_classic(record, refitting, trial.name("refit"), fresh, role="reference", **kept)
+    refit = keep_classic(record, refitting, trial.name("refit"), fresh, role="reference", **trial.kept)
     record.trial(refitting, "fit", "returned", "program", state=refit)
     steps = []
     with record.timed(labels, "delete"):
@@ -182,7 +186,7 @@ def delete_classic(record: TaskRecord, trial: DeletionTrial) -> tuple[str | None
     if steps[-1].published is None:
         record.trial(labels, "delete", "returned", "fallback", error=steps[-1].error, state=refit, **cells)
         return None, refit
-    name = keep_classic(record, labels, trial.name("classic"), steps[-1].published, **kept)
+    name = keep_classic(record, labels, trial.name("classic"), steps[-1].published, **trial.kept)
     record.trial(labels, "delete", "returned", "update", state=name, **cells)
     return name, refit
 
@@ -190,17 +194,10 @@ def delete_classic(record: TaskRecord, trial: DeletionTrial) -> tuple[str | None
 def _perform(plan: Plan, task: Task) -> TaskRecord:
     record = TaskRecord(task.unit)
     for trial in set_up(record, plan, task, "scalars"):
-        settings = {"keys": trial.retained, "values": trial.values, "cap": trial.cap, "sigma": trial.sigma}
         conditioning = condition_number(record.get(trial.retained), trial.sigma)
         ours = delete_ours(record, trial)
         references = {
-            backend: keep_reference(
-                record,
-                trial.labels("ours"),
-                trial.name(backend),
-                backend=backend,
-                **settings,  # type: ignore[arg-type]
-            )
+            backend: keep_reference(record, trial.labels("ours"), trial.name(backend), backend=backend, **trial.kept)
             for backend in REFERENCES
         }
         theirs, refit = delete_classic(record, trial)

@@ -71,13 +71,7 @@ def _perform(plan: Plan, task: Task) -> TaskRecord:
     record = TaskRecord(task.unit)
     for trial in set_up(record, plan, task, "values"):
         ours = delete_ours(record, trial)
-        settings: dict[str, Any] = {
-            "keys": trial.retained,
-            "values": trial.values,
-            "cap": trial.cap,
-            "sigma": trial.sigma,
-        }
-        refit = keep_reference(record, trial.labels("ours"), trial.name("daqp"), backend="daqp", **settings)
+        refit = keep_reference(record, trial.labels("ours"), trial.name("daqp"), backend="daqp", **trial.kept)
         _project_pair(record, trial, "ours", ours, refit)
         theirs, program = delete_classic(record, trial)
         _project_pair(record, trial, "classic", theirs, program)
@@ -131,12 +125,9 @@ def _project_side(
         labels,
         role="projected",
         source=arm,
-        keys=trial.retained,
         coefficients=point,
         offset=_offset(state, point),
-        cap=trial.cap,
-        sigma=trial.sigma,
-        values=trial.values,
+        **trial.kept,
     )
     residuals = _residuals(state, point, tolerance, multiplier)
     movement = float(np.max(np.abs(point - state.coefficients)))
