@@ -14,11 +14,12 @@ import json
 import shutil
 from pathlib import Path
 
-from expunge.audit.report.readme_table import block, inserted
+from expunge.audit.report.readme_table import insert_block, readme_block
 
 RESULTS = Path(__file__).parent / "results" / "audit.json"
 README = Path(__file__).parent.parent / "README.md"
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "audit.md"
+TITLE, SETTINGS = "# Audit report", "The settings of every experiment are in [Protocols](protocols.md)."
 
 
 def main() -> None:
@@ -31,15 +32,16 @@ def main() -> None:
         if any(one["quick"] for one in json.loads(text)["experiments"].values()):
             raise SystemExit("a quick audit is not what the README tells of")
         RESULTS.write_text(text, encoding="utf-8")
-        shutil.copyfile(chosen.report / "report.md", PAGE)
+        page = (chosen.report / "report.md").read_text(encoding="utf-8")
+        PAGE.write_text(page.replace(TITLE, f"{TITLE}\n\n{SETTINGS}", 1), encoding="utf-8")
         (PAGE.parent / "figures").mkdir(exist_ok=True)
         for figure in (chosen.report / "figures").glob("*.png"):
             shutil.copyfile(figure, PAGE.parent / "figures" / figure.name)
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     if chosen.write:
-        README.write_text(inserted(README.read_text(encoding="utf-8"), results), encoding="utf-8")
+        README.write_text(insert_block(README.read_text(encoding="utf-8"), results), encoding="utf-8")
     else:
-        print(block(results))
+        print(readme_block(results))
 
 
 if __name__ == "__main__":

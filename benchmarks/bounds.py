@@ -70,7 +70,7 @@ def subjects() -> Iterator[Subject]:
             yield Subject(f"{regime} n={size} d={dimension}", drawn.keys, drawn.values, drawn.cap, drawn.sigma)
     rng = np.random.default_rng(25600000)
     keys, values = 1.5 * rng.standard_normal((256, 6)), rng.uniform(-1.0, 1.0, (256, 4))
-    yield Subject("P4 n=256 d=6", keys, values, 1.0 / (0.4 * 256), 2.0)
+    yield Subject("latency n=256 d=6", keys, values, 1.0 / (0.4 * 256), 2.0)
     names = (
         "duplicates-groups",
         "near-duplicates-1e-04",

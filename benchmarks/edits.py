@@ -1,4 +1,4 @@
-"""Edits beside the refit that a user could call instead: ratios measured in one run (protocol P4's data).
+"""Edits beside the refit that a user could call instead: ratios measured in one run (data of the latency audit).
 
 X = 1.5·N(0, 1), d = 6, ν = 0.4, σ = 2, seed n·100000 + trial; garbage collection off; the two sides take turns in
 going first. A deletion is the whole call: copy, path, independent check, digest, receipt. Each memory gives one

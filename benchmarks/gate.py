@@ -31,9 +31,9 @@ from torch.nn import functional
 
 from expunge.torch import SupportVectorAttention
 from expunge.torch.baselines import SoftmaxAttention
-from expunge.torch.batched_coefficients import prefix_coefficients, reference_pull
-from expunge.torch.gated_readout import gated_readout
-from expunge.torch.ops.coefficients import plain_coefficients as reference
+from expunge.torch.differentiable_ops import gated_readout, prefix_coefficients
+from expunge.torch.ops.coefficients.plain_adjoint import pull_prefixes
+from expunge.torch.ops.coefficients.plain_coefficients import gram_matrix, live_mask, natural_residual, solve_paper
 
 RESULTS = Path(__file__).parent / "results"
 CAP, SIGMA, RIDGE = 0.25, 2.0, 1e-3
@@ -131,19 +131,19 @@ def check_coefficients() -> list[dict[str, Any]]:
         # and keys that the two solves put elsewhere must lie on the border.
         found = (alpha > 0) & (alpha < caps)
         pull = (caps.double(), exact_sigmas, RIDGE, exact, found, weights.double(), lift.double())
-        wanted, wanted_cap, wanted_sigma = reference_pull(exact_keys, *pull)
+        wanted, wanted_cap, wanted_sigma = pull_prefixes(exact_keys, *pull)
         flat = exact_keys.flatten(0, 1)
         repeated = caps.double().repeat(flat.shape[0])
-        gram = reference.gram_matrix(flat, exact_sigmas.repeat(flat.shape[0]))
-        live = reference.live_mask(counts, shape[2], gram)
+        gram = gram_matrix(flat, exact_sigmas.repeat(flat.shape[0]))
+        live = live_mask(counts, shape[2], gram)
 
         def residual(a: Tensor, o: Tensor, gram: Tensor = gram, live: Tensor = live, caps: Tensor = repeated) -> float:
             a, o = a.detach().double(), o.detach().double()
             off = (a.sum(-1) - 1.0).abs().amax() + (-a).clamp(min=0.0).amax() + (a - caps[0]).clamp(min=0.0).amax()
-            return float(reference.natural_residual(gram, live, a, o, caps, RIDGE).amax() + off)
+            return float(natural_residual(gram, live, a, o, caps, RIDGE).amax() + off)
 
-        single = reference.gram_matrix(flat.float(), sigmas.detach().repeat(flat.shape[0]))
-        paper = reference.solve_paper(single, counts, repeated.float(), RIDGE) if shape == (2, 3, 256, 64) else None
+        single = gram_matrix(flat.float(), sigmas.detach().repeat(flat.shape[0]))
+        paper = solve_paper(single, counts, repeated.float(), RIDGE) if shape == (2, 3, 256, 64) else None
         moved = ((alpha > 0) != (exact > 0)) | ((alpha < caps) != (exact < caps.double()))
         slack = (
             2.0 * exact.flatten(0, 1) @ gram + RIDGE * exact.flatten(0, 1) - 1.0 + exact_offset.flatten(0, 1)[..., None]
@@ -248,7 +248,7 @@ class Block(nn.Module):
 
 
 class ByteModel(nn.Module):
-    """4 layers, width 256, 4 heads, block 256, learned positions, tied head: protocol P10's 3.22M model."""
+    """4 layers, width 256, 4 heads, block 256, learned positions, tied head: the 3.22M model (paper, App. B)."""
 
     def __init__(self, attention: Callable[[int, int], nn.Module], *, width: int = 256, length: int = 256) -> None:
         super().__init__()
@@ -328,8 +328,8 @@ def captured(run: Callable[[], Any]) -> Callable[[], Any]:
 
 def time_ops() -> list[dict[str, Any]]:
     """The solve, its gradient and the readout alone, in the model's shapes, beside what the arithmetic takes."""
-    from expunge.torch.ops.coefficients import fused_coefficients as solve_op
-    from expunge.torch.ops.readout import fused_readout as readout_op
+    from expunge.torch.ops import fused_readout
+    from expunge.torch.ops.coefficients import fused_coefficients
 
     counts = (64, 128, 192)
     rows = []
@@ -338,10 +338,10 @@ def time_ops() -> list[dict[str, Any]]:
             keys = sample_keys(kind, batch, 4, 256, 64)
             cap, sigma = torch.tensor([CAP], device=DEVICE), torch.tensor([SIGMA], device=DEVICE)
             report = torch.zeros(batch, 4, 3, 2, dtype=torch.int32, device=DEVICE)
-            alpha, offset, margin = solve_op.solve(keys, counts, cap, sigma, RIDGE, report=report)
+            alpha, offset, margin = fused_coefficients.solve_prefixes(keys, counts, cap, sigma, RIDGE, report=report)
             bar, lift = torch.randn_like(alpha), torch.randn_like(offset)
-            solve = partial(solve_op.solve, keys, counts, cap, sigma, RIDGE)
-            pull = partial(solve_op.pull, keys, counts, cap, sigma, RIDGE, alpha, margin, bar, lift)
+            solve = partial(fused_coefficients.solve_prefixes, keys, counts, cap, sigma, RIDGE)
+            pull = partial(fused_coefficients.pull_prefixes, keys, counts, cap, sigma, RIDGE, alpha, margin, bar, lift)
             solve_ms = median_ms(captured(solve))
             pull_ms = median_ms(captured(partial(pull, with_cap=False, with_sigma=False)))
             products = report[..., 0].double()
@@ -365,10 +365,10 @@ def time_ops() -> list[dict[str, Any]]:
             )
         q, k, v = torch.randn(batch, 256, 3, 4, 64, device=DEVICE).permute(2, 0, 3, 1, 4).unbind(0)
         gates = torch.rand(batch, 4, 3, 256, device=DEVICE)
-        out, level = readout_op.forward(q, k, v, gates, None, scale=0.125, chunk=64)
+        out, level = fused_readout.forward(q, k, v, gates, None, scale=0.125, chunk=64)
         cotangent = torch.randn_like(out)
-        look = partial(readout_op.forward, q, k, v, gates, None, scale=0.125, chunk=64)
-        back = partial(readout_op.backward, q, k, v, gates, None, out, level, cotangent, scale=0.125, chunk=64)
+        look = partial(fused_readout.forward, q, k, v, gates, None, scale=0.125, chunk=64)
+        back = partial(fused_readout.backward, q, k, v, gates, None, out, level, cotangent, scale=0.125, chunk=64)
         forward_ms, backward_ms = median_ms(captured(look)), median_ms(captured(back))
         rows.append({"batch": batch, "keys": "readout", "forward_ms": forward_ms, "backward_ms": backward_ms})
     return rows
@@ -493,7 +493,7 @@ def brief(value: object) -> str:
 
 
 def compile_ahead(parts: list[str]) -> None:
-    """Compilation is most of a first run: let one process a part fill Triton's cache at the same time."""
+    """Compilation is most of a first run: let one process per part fill Triton's cache at the same time."""
     command = [sys.executable, __file__, "--only"]
     children = [
         subprocess.Popen([*command, part], stdout=subprocess.DEVNULL, env=os.environ)  # noqa: S603 — this file

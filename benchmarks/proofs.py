@@ -1,10 +1,10 @@
 """Proofs of every state that the sequential grid passes through, of planted degenerate ones, and their cost by size.
 
-Three tables. *Grid*: every k-th operation of the trajectories of protocol P5, driven through `Memory`: proved,
+Three tables. *Grid*: every k-th operation of the sequential audit's trajectories, driven through `Memory`: proved,
 undecidable, disproved, how many needed more than 53 bits, the time of a proof and of its verification from the
 bytes. *Planted*: instances with an exact tie, which must come out undecidable, and near ties, which must not.
-*Size*: P4's data at n = 64 … 2,048; the first tier, ball arithmetic from the start, and the verifier. Writes
-benchmarks/results/proofs.json; a grid state that is not proved, a planted tie that is, or a proof that does not
+*Size*: the latency audit's data at n = 64 … 2,048; the first tier, ball arithmetic from the start, and the verifier.
+Writes benchmarks/results/proofs.json; a grid state that is not proved, a planted tie that is, or a proof that does not
 verify, ends the run with status 1.
 """
 

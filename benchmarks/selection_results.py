@@ -21,12 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from expunge.audit.context_selection import negative_control as control
-from expunge.audit.context_selection import patient_deletion as patients
-from expunge.audit.context_selection import redundancy
-from expunge.audit.context_selection import stays as clinical
-from expunge.audit.context_selection import text_memory as text
-from expunge.audit.context_selection.policy_arms import Measured
+from expunge.audit.context_selection import event_hours, negative_control, patient_deletion, redundancy, text_memory
+from expunge.audit.context_selection.policy_arms import ArmResult
 from expunge.types import Vector
 from machine import describe
 
@@ -63,9 +59,9 @@ def mean_of(values: Iterable[float]) -> dict[str, Any]:
     return {"mean": float(found.mean()), "low": low, "high": high, "spread": spread, "trials": int(found.size)}
 
 
-def table(rows: list[Measured]) -> dict[str, Any]:
+def table(rows: list[ArmResult]) -> dict[str, Any]:
     """Means by arm, and paired differences."""
-    arms: dict[str, dict[int, Measured]] = {}
+    arms: dict[str, dict[int, ArmResult]] = {}
     for row in rows:
         arms.setdefault(row.arm, {})[row.trial] = row
     found: dict[str, Any] = {"arms": {}, "differences": {}}
@@ -93,12 +89,12 @@ def run_redundancy() -> Tables:
 def run_control() -> Tables:
     trained, half = [], []
     active: dict[bool, list[float]] = {False: [], True: []}
-    for model in control.trained_models():
-        row, share = control.measure_trained(model, "", model.seed)
+    for model in negative_control.trained_models():
+        row, share = negative_control.measure_trained(model, "", model.seed)
         trained.append(row)
         active[model.gated].append(share)
         if not model.gated:
-            half += control.measure_half(model, "", model.seed)
+            half += negative_control.measure_half(model, "", model.seed)
     found = table(trained)
     found["active"] = {"without": float(np.mean(active[False])), "with the gate": float(np.mean(active[True]))}
     return {"control, trained": found, "control, half kept": table(half)}
@@ -106,25 +102,25 @@ def run_control() -> Tables:
 
 def run_clinical(paths: dict[str, str | None]) -> Tables:
     found: Tables = {}
-    for source in clinical.SOURCES:
+    for source in event_hours.SOURCES:
         if source != "shipped" and paths[source] is None:
             continue
-        stays, flow = clinical.load_stays(source, paths[source])
+        stays, flow = event_hours.load_stays(source, paths[source])
         print(f"{source}: " + " → ".join(f"{count} {step}" for step, count in flow), flush=True)
-        for version in clinical.VERSIONS:
-            places = clinical.eligible(stays, version)
+        for version in event_hours.VERSIONS:
+            places = event_hours.eligible(stays, version)
             print(f"  {version}: {len(places)} stays with an event", flush=True)
-            rows = clinical.measure_stays(source, paths[source], version, places, "")
+            rows = event_hours.measure_stays(source, paths[source], version, places, "")
             found[f"clinical, {version}, {source}"] = {"flow": dict(flow), "stays": len(places), **table(rows)}
     return found
 
 
 def run_text(locomo: str | None, cache: str | None) -> Tables:
     found: Tables = {}
-    for source in text.SOURCES:
-        memories = text.load_memories(source, locomo, cache)
-        for share in text.BUDGETS if memories else ():
-            rows = [row for memory in memories for row in text.measure_memory(memory, share, "")]
+    for source in text_memory.SOURCES:
+        memories = text_memory.load_memories(source, locomo, cache)
+        for share in text_memory.BUDGETS if memories else ():
+            rows = [row for memory in memories for row in text_memory.measure_memory(memory, share, "")]
             counts = {
                 "memories": len(memories),
                 "turns": sum(len(memory.keys) for memory in memories),
@@ -136,11 +132,11 @@ def run_text(locomo: str | None, cache: str | None) -> Tables:
 
 def run_persons(locomo: str | None, cache: str | None) -> Tables:
     found: Tables = {}
-    for source in text.SOURCES:
+    for source in text_memory.SOURCES:
         rows = [
-            text.delete_person(memory, person)
-            for memory in text.load_memories(source, locomo, cache)
-            for person in text.persons(memory)
+            text_memory.delete_person(memory, person)
+            for memory in text_memory.load_memories(source, locomo, cache)
+            for person in text_memory.persons(memory)
         ]
         if rows:
             found[f"persons, {source}"] = {
@@ -161,10 +157,12 @@ def run_persons(locomo: str | None, cache: str | None) -> Tables:
 
 def run_patients(paths: dict[str, str | None]) -> Tables:
     found: Tables = {}
-    for source in clinical.SOURCES:
+    for source in event_hours.SOURCES:
         if source != "shipped" and paths[source] is None:
             continue
-        rows = [asdict(row) for row in patients.delete_patients(clinical.load_stays(source, paths[source])[0])]
+        rows = [
+            asdict(row) for row in patient_deletion.delete_patients(event_hours.load_stays(source, paths[source])[0])
+        ]
         done = [row for row in rows if row["outcome"] != "refused"]
         found[f"patients, {source}"] = {
             "trials": len(rows),

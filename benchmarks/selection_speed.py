@@ -1,11 +1,11 @@
 """Selecting at every step of a stream: a maintained support set beside a fresh LIBSVM fit a step.
 
-A window of n keys slides over a stream (X = 1.5·N(0, 1), d = 6, ν = 0.4, σ = 2, protocol P4's data): at every step one
-key arrives, the oldest goes, and the support set is wanted. Ours is `SupportStream`: two checked edits. The peer fits
-`OneClassSVM` (RBF, tol 1e-8) to the window; LIBSVM's default tolerance of 1e-3, which a user in a hurry might choose,
-is timed beside it, and how many of its choices differ is said. The two take turns in going first, garbage collection is
-off, and no speed is reported if the sets at tol 1e-8 differ. Times of the other policies are of one selection from
-scratch at n = 8,192, keeping a quarter.
+A window of n keys slides over a stream (X = 1.5·N(0, 1), d = 6, ν = 0.4, σ = 2, as in the latency audit): at every step
+one key arrives, the oldest goes, and the support set is wanted. Ours is `SupportStream`: two checked edits. The peer
+fits `OneClassSVM` (RBF, tol 1e-8) to the window; LIBSVM's default tolerance of 1e-3, which a user in a hurry might
+choose, is timed beside it, and how many of its choices differ is said. The two alternate in going first, garbage
+collection is off, and no speed is reported if the sets at tol 1e-8 differ. Times of the other policies are of one
+selection from scratch at n = 8,192, keeping a quarter.
 
     python benchmarks/selection_speed.py            # benchmarks/results/selection-speed.json
     python benchmarks/selection_speed.py --quick

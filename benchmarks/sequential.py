@@ -1,4 +1,4 @@
-"""The sequential audit (paper, Table 6; protocol P5): how reliable a memory is under a long run of edits.
+"""The sequential audit (paper, Table 6; docs/results/protocols.md): how reliable a memory is under a long run of edits.
 
 Gaussian and near-duplicate keys × n₀ ∈ {64, 128} × d ∈ {6, 64} × seeds, 32 cycles of delete and admit each:
 5,120 operations for ten seeds. After every operation the state is checked from the keys, and read out at every
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from expunge import Memory, Refused
-from expunge.audit.comparison import Held, compare
+from expunge.audit.comparison import StateArrays, compare
 from expunge.audit.experiments.trajectories import DIMENSIONS, REGIMES, SIZES, Operation, draw_trajectory
 from expunge.solver.backends import polish, solve_reference
 from machine import describe
@@ -77,7 +77,7 @@ def judge(memory: Memory, operation: Operation, backend: str, tally: Tally) -> N
     raw = solve_reference(operation.keys, cap=memory.cap, sigma=memory.sigma, backend=backend)
     reference = polish(raw, operation.keys, cap=memory.cap, sigma=memory.sigma)
     ours, theirs = (
-        Held(operation.keys, state.coefficients, state.offset, memory.cap, memory.sigma, operation.values)
+        StateArrays(operation.keys, state.coefficients, state.offset, memory.cap, memory.sigma, operation.values)
         for state in (memory, reference)
     )
     measured = compare(ours, theirs, operation.probes)

@@ -15,8 +15,7 @@ from itertools import groupby
 import torch
 from torch.nn import functional
 
-from expunge.torch.batched_coefficients import prefix_coefficients
-from expunge.torch.gated_readout import gated_readout
+from expunge.torch.differentiable_ops import gated_readout, prefix_coefficients
 from studies.config import Gate, Run
 from studies.model import Attend, head_powers
 

@@ -1,4 +1,4 @@
-"""The settings of every run: model shapes, recipes and arms (protocol P10).
+"""The settings of every run: model shapes, recipes and arms (docs/results/protocols.md, Training).
 
 A *slot* is one model of a stack: a seed and a recipe. A stack trains all its slots at once on one device, so everything
 that may differ between slots is in :class:`Recipe`, and everything that may not is in :class:`Run`.

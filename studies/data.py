@@ -1,7 +1,7 @@
 """Bytes in, batches out.
 
 A corpus is a file of bytes, plain or ``.xz``; nothing is downloaded. The first 5,000,000 bytes of enwik8 are the
-paper's corpus, the last tenth of them its validation set (protocol P10); the full file loads the same way. Where a
+paper's corpus, the last tenth of them its validation set (App. B); the full file loads the same way. Where a
 batch starts depends on the seed and the step alone, so two arms with one seed see the same bytes in the same order,
 and a resumed run continues as if it had never stopped.
 """

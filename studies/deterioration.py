@@ -1,4 +1,4 @@
-"""Deterioration six hours ahead: where keeping atypical hours does not help (paper, App. A; protocol P8).
+"""Deterioration six hours ahead: where keeping atypical hours does not help (paper, App. A).
 
     python studies/deterioration.py --physionet training_setB.parquet
 

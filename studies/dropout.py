@@ -28,7 +28,7 @@ def _mix(word: torch.Tensor) -> torch.Tensor:
 
 
 class Noise(NamedTuple):
-    """What one site of a forward pass drops, one entry a slot."""
+    """What one site of a forward pass drops, one entry per slot."""
 
     salt: torch.Tensor
     threshold: torch.Tensor

@@ -1,4 +1,4 @@
-"""Tell a secret, delete it, ask again (protocol P9).
+"""Tell a secret, delete it, ask again (docs/results/protocols.md, Record edits).
 
 Eight facts go into a :class:`expunge.Memory` at the keys of a trained recall model; each answer is a word of 24, so a
 guess is right once in 24. A question is the fact's own token with a little noise. Asked before the deletion, after it,

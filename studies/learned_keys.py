@@ -1,4 +1,4 @@
-"""Train the recall model whose keys are the learned regime of the deletion audit (protocol P2; paper, §3.4).
+"""Train the recall model whose keys are the learned regime of the deletion audit (paper, §3.4).
 
 A token is a fact: an 8-dimensional name and an 8-dimensional content, both N(0, 1). The model embeds it in 32
 dimensions; one head makes keys, queries and values of it; a query token is a name + 0.02·N(0, 1) without content.

@@ -1,4 +1,4 @@
-"""A stack of byte-level transformers that train side by side (protocol P10).
+"""A stack of byte-level transformers that train side by side (docs/results/protocols.md, Training).
 
 Every parameter has a leading slot dimension and every product is batched over it, so seven small models cost one launch
 where they would cost seven; a slot's numbers never meet another slot's. Pre-norm blocks, no biases in the products,

@@ -1,4 +1,4 @@
-"""Train the models of the negative control (paper, App. A; protocol P7) and store their matrices.
+"""Train the models of the negative control (paper, App. A) and store their matrices.
 
     python studies/negative_control.py
 

@@ -1,4 +1,4 @@
-"""Does the gate keep what must be recalled? A quiz, multi-query associative recall (protocol P10).
+"""Does the gate keep what must be recalled? A quiz, multi-query associative recall (docs/results/protocols.md).
 
 Pairs of symbols, a stretch of noise, then keys of these pairs; the model must say the partner, and only those answers
 are scored. A key may be asked twice: otherwise what is left over would give the last answers away. Two layers, one
@@ -21,7 +21,7 @@ import torch
 from studies.config import Gate, Recipe, Run, Shape, Slot
 from studies.data import Corpus
 from studies.record import RESULTS, machine, write
-from studies.run import Desk, visible
+from studies.run import Runner, visible
 
 __all__ = ["guessed", "main", "quiz", "quiz_rows"]
 
@@ -51,11 +51,11 @@ def guessed() -> float:
     return known + (1 - known) / (PARTNER_BYTES[1] - PARTNER_BYTES[0])
 
 
-def quiz(desk: Desk, *, seeds: int, steps: int, batch: int) -> list[dict[str, Any]]:
+def quiz(runner: Runner, *, seeds: int, steps: int, batch: int) -> list[dict[str, Any]]:
     """Answers right, arm by arm and seed by seed."""
     width = QUIZ.block + 1
     first = 2 * QUIZ_PAIRS + QUIZ_NOISE
-    fresh = desk.corpus.test.view(-1, width)[:batch].long().to(desk.device)
+    fresh = runner.corpus.test.view(-1, width)[:batch].long().to(runner.device)
     window = None
     rows: list[dict[str, Any]] = []
     for arm in ("hybrid", "hybrid-relative", "window", "softmax"):
@@ -73,7 +73,7 @@ def quiz(desk: Desk, *, seeds: int, steps: int, batch: int) -> list[dict[str, An
             evaluate_every=max(1, steps // 10),
             scored=(first, 2),
         )
-        trainer, content = desk.finish(run)
+        trainer, content = runner.finish(run)
         if kind == "hybrid":
             counts = [count for each in content["active_keys"] for count in each]
             # Both hybrids are matched by the wider window.
@@ -98,8 +98,8 @@ def main(arguments: list[str] | None = None) -> None:
     begun = time.monotonic()
     parts = (quiz_rows(200_000, 1).flatten(), quiz_rows(512, 2).flatten(), quiz_rows(512, 3).flatten())
     corpus = Corpus("quiz", *parts, row=QUIZ.block + 1)
-    desk = Desk(corpus, given.out, given.device, compiled=given.compiled)
-    rows = quiz(desk, seeds=given.seeds, steps=given.steps, batch=given.batch)
+    runner = Runner(corpus, given.out, given.device, compiled=given.compiled)
+    rows = quiz(runner, seeds=given.seeds, steps=given.steps, batch=given.batch)
     seconds = time.monotonic() - begun
     write(given.out, "recall-quiz", {"rows": rows, "machine": machine(given.device), "seconds": seconds})
 

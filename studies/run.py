@@ -1,8 +1,9 @@
 """Run a study: ``python -m studies.run compare`` or ``tune``, from the repository's root.
 
 ``compare`` trains the hybrid on every seed, measures its active keys at the last boundary, and trains the window arm
-with that many visible tokens plus one chunk, seed by seed (protocol P10); ``tune`` trains every candidate recipe of an
-arm on one seed that ``compare`` does not use. Each run leaves ``<name>.json`` and a line a time in ``curves.jsonl``.
+with that many visible tokens plus one chunk, seed by seed (paper, App. B); ``tune`` trains every candidate recipe of an
+arm on one seed that ``compare`` does not use. Each run leaves ``<name>.json``, and ``curves.jsonl`` gets one line per
+evaluation.
 
     python -m studies.run compare --shape 3m --data enwik8.xz --seeds 0:7 --device cuda --out studies/results
 """
@@ -24,17 +25,17 @@ from studies.config import SHAPES, Recipe, Run, Slot
 from studies.data import Corpus, load
 from studies.recipes import CANDIDATES, PAPER, named
 from studies.record import machine, read, write
-from studies.train import Outcome, Trainer
+from studies.train import Trainer, TrainingResult
 
-__all__ = ["Desk", "compare", "learned_weights", "main", "observe", "tune"]
+__all__ = ["Runner", "compare", "learned_weights", "main", "observe", "tune"]
 
 # Not one of the seeds of a comparison, so that what is tuned is not what is compared.
 TUNING_SEED = 100
 
 
 @dataclass(frozen=True)
-class Desk:
-    """Where runs happen and where their results go."""
+class Runner:
+    """Trains runs on one corpus and one device, and keeps their results in a folder."""
 
     corpus: Corpus
     out: Path
@@ -61,12 +62,12 @@ class Desk:
             compiled=self.compiled,
             valid_limit=self.valid_limit,
         )
-        kept = self._kept(run)
+        kept = self._checkpoint(run)
         if kept is not None and kept.exists():
             trainer.resume(kept)
         return trainer
 
-    def _kept(self, run: Run) -> Path | None:
+    def _checkpoint(self, run: Run) -> Path | None:
         return None if self.checkpoints is None else self.checkpoints / f"{run.name}.pt"
 
     def finish(self, run: Run) -> tuple[Trainer, dict[str, Any]]:
@@ -76,43 +77,45 @@ class Desk:
         trainer = self.trainer(run)
         trainer.prepare()
         ready = time.monotonic()
-        outcome = trainer.train(curve=self.out / "curves.jsonl", checkpoint=self._kept(run), deadline=self.deadline)
-        content = report(run, outcome, self) | {"prepare_seconds": ready - begun}
-        if outcome.steps and run.arm == "hybrid":
+        result = trainer.train(
+            curve=self.out / "curves.jsonl", checkpoint=self._checkpoint(run), deadline=self.deadline
+        )
+        content = report(run, result, self) | {"prepare_seconds": ready - begun}
+        if result.steps and run.arm == "hybrid":
             content["active_keys"], content["key_spread"] = observe(trainer, self)
             content |= learned_weights(trainer)
         # A run that had no time for a step has nothing to say, and an older result stays.
-        if outcome.steps:
+        if result.steps:
             write(self.out, run.name, content)
         if self.keep is not None:
             self.keep.mkdir(parents=True, exist_ok=True)
             weights = {name: leaf.detach()[0].cpu() for name, leaf in trainer.stack.weights.items()}
             torch.save({"run": run.describe(), "weights": weights}, self.keep / f"{run.name}.pt")
-        rate = outcome.steps / max(1e-9, outcome.step_seconds)
-        print(f"{run.name}: {outcome.steps} steps, {rate:.1f} steps/s, {time.monotonic() - begun:.0f} s, best", end=" ")
-        print(" ".join(f"{bits:.4f}" for bits in outcome.best_bits), flush=True)
+        rate = result.steps / max(1e-9, result.step_seconds)
+        print(f"{run.name}: {result.steps} steps, {rate:.1f} steps/s, {time.monotonic() - begun:.0f} s, best", end=" ")
+        print(" ".join(f"{bits:.4f}" for bits in result.best_bits), flush=True)
         if not content["complete"]:
             print(f"  stopped before step {run.steps}; arms that come after wait for it", flush=True)
         return trainer, content
 
 
-def report(run: Run, outcome: Outcome, desk: Desk) -> dict[str, Any]:
+def report(run: Run, result: TrainingResult, runner: Runner) -> dict[str, Any]:
     """A result as plain data."""
-    tokens = outcome.steps * len(run.slots) * run.batch * run.shape.block
+    tokens = result.steps * len(run.slots) * run.batch * run.shape.block
     return {
         "run": run.describe(),
         "corpus": {
-            "name": desk.corpus.name,
-            "train_bytes": len(desk.corpus.train),
-            "valid_bytes": len(desk.corpus.valid),
-            "digest": desk.corpus.digest(),
-            "valid_blocks": desk.valid_limit,
+            "name": runner.corpus.name,
+            "train_bytes": len(runner.corpus.train),
+            "valid_bytes": len(runner.corpus.valid),
+            "digest": runner.corpus.digest(),
+            "valid_blocks": runner.valid_limit,
         },
-        "tokens_per_second": tokens / max(1e-9, outcome.step_seconds),
-        "complete": outcome.steps == run.steps,
-        "machine": machine(desk.device),
-        **asdict(outcome),
-        **on_test(outcome.curve),
+        "tokens_per_second": tokens / max(1e-9, result.step_seconds),
+        "complete": result.steps == run.steps,
+        "machine": machine(runner.device),
+        **asdict(result),
+        **on_test(result.curve),
     }
 
 
@@ -127,9 +130,9 @@ def on_test(curve: list[dict[str, Any]]) -> dict[str, list[float]]:
     return {"test_bits": curve[-1]["test_bits"], "stopped_test_bits": stopped}
 
 
-def observe(trainer: Trainer, desk: Desk) -> tuple[list[list[float]], list[list[float]]]:
+def observe(trainer: Trainer, runner: Runner) -> tuple[list[list[float]], list[list[float]]]:
     """Mean active keys at the last boundary, and the spread of the gate's keys in units of σ, over the first validation
-    batch: one list of layers a slot each.
+    batch: one list of layers per slot each.
     """
     active: list[torch.Tensor] = []
     spreads: list[torch.Tensor] = []
@@ -140,12 +143,12 @@ def observe(trainer: Trainer, desk: Desk) -> tuple[list[list[float]], list[list[
 
     stack, run = trainer.stack, trainer.run
     usual = stack.attend
-    stack.attend = attention(run, device=desk.device, kind=desk.kind, observe=note)
+    stack.attend = attention(run, device=runner.device, kind=runner.kind, observe=note)
     block = run.shape.block
-    stride = desk.corpus.row or block
-    places = (len(desk.corpus.valid) - block - 1) // stride + 1
+    stride = runner.corpus.row or block
+    places = (len(runner.corpus.valid) - block - 1) // stride + 1
     rows = [(i % places) * stride for i in range(run.batch)]
-    tokens = torch.stack([desk.corpus.valid[row : row + block + 1] for row in rows]).long().to(desk.device)
+    tokens = torch.stack([runner.corpus.valid[row : row + block + 1] for row in rows]).long().to(runner.device)
     stack.losses(tokens.expand(len(run.slots), -1, -1))
     stack.attend = usual
     return torch.stack(active, 1).tolist(), torch.stack(spreads, 1).detach().tolist()
@@ -174,13 +177,13 @@ def visible(counts: list[float], chunk: int, block: int, near: int = 0, floor: f
     return block if floor else min(block, round(sum(counts) / len(counts)) + chunk + near)
 
 
-def compare(desk: Desk, plan: Run, *, hybrid: Recipe, window: Recipe, arms: tuple[str, ...]) -> None:
+def compare(runner: Runner, plan: Run, *, hybrid: Recipe, window: Recipe, arms: tuple[str, ...]) -> None:
     """The arms of ``plan`` over its seeds. ``window`` needs the hybrid's result, from this call or an earlier one."""
     for arm in arms:
         recipe = hybrid if arm == "hybrid" else window
         slots = tuple(replace(slot, recipe=recipe) for slot in plan.slots)
         if arm == "window":
-            theirs = finished(f"{plan.name}-hybrid", desk.out)
+            theirs = finished(f"{plan.name}-hybrid", runner.out)
             seeds = [slot["seed"] for slot in theirs["run"]["slots"]]
             if seeds != [slot.seed for slot in slots]:
                 raise InputError(f"{plan.name}-hybrid has the seeds {seeds}: a window is matched seed by seed")
@@ -189,7 +192,7 @@ def compare(desk: Desk, plan: Run, *, hybrid: Recipe, window: Recipe, arms: tupl
                 replace(slot, window=visible(each, gate.chunk, block, gate.near, gate.floor))
                 for slot, each in zip(slots, theirs["active_keys"], strict=True)
             )
-        if not desk.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))[1]["complete"]:
+        if not runner.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))[1]["complete"]:
             return
 
 
@@ -208,7 +211,7 @@ def finished(name: str, folder: Path) -> dict[str, Any]:
     return content
 
 
-def tune(desk: Desk, plan: Run, *, arm: str, rounds: str = "first") -> str | None:
+def tune(runner: Runner, plan: Run, *, arm: str, rounds: str = "first") -> str | None:
     """Every candidate of an arm on the tuning seed; the label with the fewest validation bits at the end, or None where
     the time did not suffice.
 
@@ -220,15 +223,15 @@ def tune(desk: Desk, plan: Run, *, arm: str, rounds: str = "first") -> str | Non
     candidates = CANDIDATES[rounds][arm]
     widths: dict[str, int] = {}
     if arm == "window":
-        theirs = matched(finished(f"{plan.name}-hybrid", desk.out))
-        best = chosen(plan.name, desk.out, "hybrid")
+        theirs = matched(finished(f"{plan.name}-hybrid", runner.out))
+        best = chosen(plan.name, runner.out, "hybrid")
         widths = {label: theirs.get(label, theirs[best]) for label in candidates}
     # Slots with one gate lie together, so that they are solved together.
     order = sorted(candidates, key=lambda label: repr(candidates[label].gate))
     slots = tuple(Slot(TUNING_SEED, candidates[label], window=widths.get(label), label=label) for label in order)
-    if not desk.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))[1]["complete"]:
+    if not runner.finish(replace(plan, name=f"{plan.name}-{arm}", arm=arm, slots=slots))[1]["complete"]:
         return None
-    best = chosen(plan.name, desk.out, arm)
+    best = chosen(plan.name, runner.out, arm)
     print(f"  chosen for {arm}: {best}", flush=True)
     return best
 
@@ -288,7 +291,7 @@ def main(arguments: list[str] | None = None) -> None:
         raise InputError(f"--valid-blocks is at least 1, not {given.valid_blocks}")
     if given.checkpoints is not None:
         given.checkpoints.mkdir(parents=True, exist_ok=True)
-    desk = Desk(
+    runner = Runner(
         load(given.data, test=given.test, limit=given.limit or None),
         given.out,
         device=given.device,
@@ -310,7 +313,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     if given.act == "tune":
         for arm in arms:
-            if tune(desk, plan, arm=arm, rounds=given.round) is None:
+            if tune(runner, plan, arm=arm, rounds=given.round) is None:
                 return
         return
     hybrid = window_recipe = PAPER
@@ -321,8 +324,8 @@ def main(arguments: list[str] | None = None) -> None:
         if {"window", "softmax"} & set(arms):
             window_recipe = named("window", given.recipe)
     elif given.tuned:
-        hybrid, window_recipe = (named(arm, chosen(given.tuned, desk.out, arm)) for arm in ("hybrid", "window"))
-    compare(desk, plan, hybrid=hybrid, window=window_recipe, arms=arms)
+        hybrid, window_recipe = (named(arm, chosen(given.tuned, runner.out, arm)) for arm in ("hybrid", "window"))
+    compare(runner, plan, hybrid=hybrid, window=window_recipe, arms=arms)
 
 
 if __name__ == "__main__":

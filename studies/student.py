@@ -1,4 +1,4 @@
-"""A student layer learns a fixed teacher's gate through the maintained path (paper, appendix B; protocol P10).
+"""A student layer learns a fixed teacher's gate through the maintained path (paper, App. B; docs/results/protocols.md).
 
 Fourteen keys, eight queries, both layers project five inputs to three-dimensional keys and values and read out without
 normalisation, Σ α_i κ(q, x_i) v_i, in fp64. The student starts elsewhere and follows the implicit gradient of the

@@ -25,14 +25,14 @@ from studies.model import Attend, Stack, decays
 from studies.optimizer import learning_rates
 from studies.optimizer import step as update
 
-__all__ = ["Outcome", "Trainer"]
+__all__ = ["Trainer", "TrainingResult"]
 
 WARM_STEPS = 3
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a finished (or stopped) run has to say, one entry a slot."""
+class TrainingResult:
+    """What a finished (or stopped) run came to, one entry per slot."""
 
     best_bits: list[float]
     final_bits: list[float]
@@ -188,7 +188,7 @@ class Trainer:
         checkpoint: Path | None = None,
         until: int | None = None,
         deadline: float = math.inf,
-    ) -> Outcome:
+    ) -> TrainingResult:
         """Run to ``until`` (the end by default) or to the first evaluation after ``deadline``, a ``time.monotonic``.
 
         Writes a line of ``curve`` and the ``checkpoint`` at every evaluation; gives up when every slot has diverged.
@@ -228,7 +228,7 @@ class Trainer:
             if not any(math.isfinite(bits) for bits in point["valid_bits"]):
                 break
         columns = list(zip(*(point["valid_bits"] for point in history), strict=True))
-        return Outcome(
+        return TrainingResult(
             best_bits=[min((bits for bits in column if math.isfinite(bits)), default=math.nan) for column in columns],
             final_bits=[column[-1] for column in columns],
             curve=history,

@@ -38,14 +38,14 @@ def base() -> None:
 
 
 def audit(backend: Literal["local", "ray"] = "local") -> None:
-    """Audit keys of one's own, and recompute the numbers from the archive."""
+    """Audit keys of one's own, and recompute the numbers from the results."""
     from expunge.audit.engine import run_experiment
     from expunge.audit.own_keys import own_plan
-    from expunge.verify.audit_results import verify_archive
+    from expunge.verify.audit_results import verify_audit_results
 
     plan = own_plan(KEYS, source="keys", quick=True)
     run_experiment("deletion", Path("audit"), plan, backend=backend)
-    verify_archive(Path("audit/deletion"))
+    verify_audit_results(Path("audit/deletion"))
 
 
 def cluster() -> None:

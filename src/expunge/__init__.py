@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from expunge.errors import (
     AdmissionRefused,
+    Busy,
+    Conflict,
     DeletionRefused,
     ExpungeError,
     InputError,
     MissingExtra,
     Refused,
     SolveError,
+    Stale,
     StoreError,
     VerificationError,
 )
@@ -26,13 +29,18 @@ if TYPE_CHECKING:
     from expunge.problem.check import StateCheck
     from expunge.problem.partition import Partition
     from expunge.problem.solution import Solution
+    from expunge.solver.attempts import Attempt
+    from expunge.store import Preview, SignedReceipt, Store, StoredMemory
     from expunge.store import open as open  # noqa: A004 — expunge.open is the public word
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AdmissionRefused",
+    "Attempt",
     "Bounds",
+    "Busy",
+    "Conflict",
     "DecrementCertificate",
     "DeletionRefused",
     "ExpungeError",
@@ -41,14 +49,19 @@ __all__ = [
     "Memory",
     "MissingExtra",
     "Partition",
+    "Preview",
     "Proof",
     "Receipt",
     "Refused",
     "ReserveCertificate",
+    "SignedReceipt",
     "Solution",
     "SolveError",
+    "Stale",
     "StateCheck",
+    "Store",
     "StoreError",
+    "StoredMemory",
     "VerificationError",
     "Warranty",
     "__version__",
@@ -56,16 +69,21 @@ __all__ = [
 
 # Compiled loops and linear algebra load on first use, so that `import expunge` stays quick.
 _HOME = {
+    "Attempt": "expunge.solver.attempts",
     "Bounds": "expunge.certificates.bounds",
     "DecrementCertificate": "expunge.certificates.certificate",
     "Hit": "expunge.memory.memory",
     "Memory": "expunge.memory.memory",
     "Partition": "expunge.problem.partition",
+    "Preview": "expunge.store",
     "Proof": "expunge.certificates.proof",
     "Receipt": "expunge.memory.receipt",
     "ReserveCertificate": "expunge.certificates.certificate",
+    "SignedReceipt": "expunge.store",
     "Solution": "expunge.problem.solution",
     "StateCheck": "expunge.problem.check",
+    "Store": "expunge.store",
+    "StoredMemory": "expunge.store",
     "Warranty": "expunge.certificates.warranty",
     # Not in __all__: a star import must not replace the builtin.
     "open": "expunge.store",

@@ -504,7 +504,7 @@ CODES: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "proof-slack-unproved": ("VerificationError", "A slack was not shown to have its sign."),
     },
-    "Results of an audit (docs/formats/audit-archive.md)": {
+    "Results of an audit (docs/formats/audit-results.md)": {
         "archive-manifest-invalid": (
             "VerificationError",
             "The manifest is not JSON, or lacks a field, or has one of the wrong type.",

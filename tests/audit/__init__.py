@@ -1,1 +1,1 @@
-"""Tests of the audits: both arms, the archive, the report."""
+"""Tests of the audits: both arms, the results, the report."""

@@ -1,38 +1,33 @@
-"""Comparisons against fifty digits, and statistics against SciPy."""
+"""Comparisons against fifty digits."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import mpmath  # type: ignore[import-untyped]
 import numpy as np
-import polars
 import pytest
-import scipy.stats
 
-from expunge.audit.comparison import Held, compare, condition_number, groups_of, readout_at, score_at, strictness
-from expunge.audit.numbers import Number, evaluate, spread_of
-from expunge.errors import InputError
+from expunge.audit.comparison import StateArrays, compare, condition_number, groups_of, readout_at, score_at, strictness
 from expunge.memory.memory import Memory
 
 mpmath.mp.dps = 50
 
 
 @pytest.fixture(scope="module")
-def pair() -> tuple[Held, Held, np.ndarray]:
+def pair() -> tuple[StateArrays, StateArrays, np.ndarray]:
     rng = np.random.default_rng(3)
     keys, values, probes = rng.standard_normal((12, 3)), rng.standard_normal((12, 2)), rng.standard_normal((9, 3))
     memory = Memory.fit(keys, values, sigma=2.0, nu=0.4)
-    reference = Held(keys, memory.coefficients, memory.offset, memory.cap, 2.0, values)
+    reference = StateArrays(keys, memory.coefficients, memory.offset, memory.cap, 2.0, values)
     moved = memory.coefficients.copy()
     first, second = np.flatnonzero((moved > 0.01) & (moved < memory.cap - 0.01))[:2]
     moved[first] += 1e-3
     moved[second] -= 1e-3
-    return Held(keys, moved, memory.offset + 1e-4, memory.cap, 2.0, values), reference, probes
+    return StateArrays(keys, moved, memory.offset + 1e-4, memory.cap, 2.0, values), reference, probes
 
 
-def exact(state: Held, probe: np.ndarray) -> tuple[mpmath.mpf, list[mpmath.mpf]]:
+def exact(state: StateArrays, probe: np.ndarray) -> tuple[mpmath.mpf, list[mpmath.mpf]]:
     """Score and readout at a probe, in fifty digits."""
     assert state.values is not None
     weights = [
@@ -48,7 +43,7 @@ def exact(state: Held, probe: np.ndarray) -> tuple[mpmath.mpf, list[mpmath.mpf]]
     return 2 * total - mpmath.mpf(state.offset), readout
 
 
-def test_differences_are_those_of_fifty_digits(pair: tuple[Held, Held, np.ndarray]) -> None:
+def test_differences_are_those_of_fifty_digits(pair: tuple[StateArrays, StateArrays, np.ndarray]) -> None:
     state, reference, probes = pair
     ours, theirs = ([exact(one, probe) for probe in probes.tolist()] for one in (state, reference))
     measured = compare(state, reference, probes)
@@ -65,7 +60,7 @@ def test_differences_are_those_of_fifty_digits(pair: tuple[Held, Held, np.ndarra
     assert measured.objective_gap > 0.0
 
 
-def test_far_queries_have_a_readout(pair: tuple[Held, Held, np.ndarray]) -> None:
+def test_far_queries_have_a_readout(pair: tuple[StateArrays, StateArrays, np.ndarray]) -> None:
     _, reference, _ = pair
     assert reference.values is not None
     far = np.full((1, 3), 1e3)
@@ -76,7 +71,7 @@ def test_far_queries_have_a_readout(pair: tuple[Held, Held, np.ndarray]) -> None
     assert found[0] == pytest.approx(reference.values[nearest])
 
 
-def test_recorded_groups_decide_partition_and_score(pair: tuple[Held, Held, np.ndarray]) -> None:
+def test_recorded_groups_decide_partition_and_score(pair: tuple[StateArrays, StateArrays, np.ndarray]) -> None:
     state, reference, probes = pair
     groups = groups_of(reference.coefficients, reference.cap)
     labelled = replace(reference, groups=groups)
@@ -91,13 +86,13 @@ def test_recorded_groups_decide_partition_and_score(pair: tuple[Held, Held, np.n
     assert score_at(moved, probes) == pytest.approx(score_at(labelled, probes) - left_out)
     assert (
         compare(
-            state, Held(reference.keys[1:], reference.coefficients[1:], 0.0, reference.cap, 2.0), probes
+            state, StateArrays(reference.keys[1:], reference.coefficients[1:], 0.0, reference.cap, 2.0), probes
         ).partition_match
         is None
     )
 
 
-def test_strictness_is_the_distance_to_another_partition(pair: tuple[Held, Held, np.ndarray]) -> None:
+def test_strictness_is_the_distance_to_another_partition(pair: tuple[StateArrays, StateArrays, np.ndarray]) -> None:
     _, reference, _ = pair
     memory = Memory.fit(reference.keys, np.zeros(12), sigma=2.0, nu=0.4)
     slack = np.abs(memory.solution.slack(reference.keys))
@@ -113,31 +108,3 @@ def test_condition_numbers_are_ratios_of_eigenvalues() -> None:
     gram = np.exp(-((keys[:, None] - keys) ** 2).sum(axis=2) / 4.0)
     eigenvalues = np.linalg.eigvalsh(gram)
     assert condition_number(keys, 2.0) == pytest.approx(eigenvalues[-1] / eigenvalues[0], rel=1e-9)
-
-
-def test_statistics_are_scipys() -> None:
-    rng = np.random.default_rng(0)
-    x, y = rng.integers(0, 9, 50).astype(float), rng.standard_normal(50)
-    frame = polars.DataFrame({"g": ["a", "b"] * 25, "x": x, "y": y, "z": [None, 1.0] * 25})
-    here = (("g", "==", "a"),)
-    numbers = [
-        *spread_of("x", "t", here, "x"),
-        Number("r", "t", (), "x", "spearman:y"),
-        Number("at", "t", (), "x", "at-max:y"),
-        Number("n", "t", (), "z", "count"),
-        Number("some", "t", (("x", "in", [1.0, 2.0]), ("z", "notnull", None)), "x", "count"),
-        Number("none", "t", (("x", ">", 100.0),), "x", "max"),
-        Number("mean", "t", (("z", "null", None),), "y", "mean"),
-    ]
-    found = {row["number"]: row for row in evaluate(numbers, {"t": frame})}
-    assert found["x/median"]["value"] == np.median(x[::2])
-    assert found["x/p95"]["value"] == np.percentile(x[::2], 95)
-    assert found["r"]["value"] == pytest.approx(scipy.stats.spearmanr(x, y).statistic, rel=1e-12)
-    assert found["at"]["value"] == x[np.argmax(y)]
-    assert (found["n"]["count"], found["n"]["of"]) == (25, 50)
-    assert found["some"]["value"] == np.count_nonzero(np.isin(x[1::2], [1.0, 2.0]))
-    assert found["none"]["value"] is None
-    assert found["mean"]["value"] == pytest.approx(y[::2].mean())
-    assert json.loads(found["x/median"]["where"]) == [["g", "==", "a"]]
-    with pytest.raises(InputError, match="no table 'other'"):
-        evaluate([Number("n", "other", (), "x", "count")], {"t": frame})

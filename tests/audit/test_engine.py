@@ -1,4 +1,4 @@
-"""The archive does not depend on who ran the tasks, and a killed run continues."""
+"""The results do not depend on who ran the tasks, and a killed run continues."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from audit.small import shortened
+from audit.small_audits import shortened
 from expunge.audit.engine import Plan, perform, run_experiment
-from expunge.audit.experiments import record_edits as records
-from expunge.audit.results import Folder, open_archive
-from expunge.audit.task_record import Outcome
+from expunge.audit.experiments import record_edits
+from expunge.audit.results import ResultFolder, open_results
+from expunge.audit.task_record import TaskRecord
 from expunge.errors import InputError, SolveError
 
 # Ray starts processes of its own, which do not see this process's patches: the whole quick audit, then.
@@ -38,7 +38,7 @@ cluster.shutdown()
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file of an archive but manifests and timings."""
+    """Every file of the results but manifests and timings."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -58,7 +58,7 @@ def test_two_workers_give_the_same_bytes(alone: Path, tmp_path: Path) -> None:
     done = run_experiment("records", tmp_path, Plan(quick=True), jobs=2)
     assert done.tasks == 4
     assert contents(tmp_path) == contents(alone)
-    assert done.digest == open_archive(alone).manifest("records")["digest"]
+    assert done.digest == open_results(alone).manifest("records")["digest"]
 
 
 def test_a_ray_cluster_gives_the_same_bytes(alone: Path, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_ray_cluster_gives_the_same_bytes(alone: Path, tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     assert contents(tmp_path) == contents(alone)
     digest, connected = done.stdout.split()[-2:]
-    assert digest == open_archive(alone).manifest("records")["digest"]
+    assert digest == open_results(alone).manifest("records")["digest"]
     assert connected == "False"
 
 
@@ -100,7 +100,7 @@ def test_a_run_killed_without_warning_continues(alone: Path, tmp_path: Path) -> 
     process.wait()
     assert not json.loads((tmp_path / "records" / "manifest.json").read_text())["finished"]
     with pytest.raises(InputError, match=r"no finished audit; unfinished: records \(continue with --resume\)"):
-        open_archive(tmp_path)
+        open_results(tmp_path)
     kept = {path.name: path.stat().st_mtime_ns for path in parts.glob("*.json")}
     with pytest.raises(InputError, match="continue it with --resume"):
         run_experiment("records", tmp_path, Plan(quick=True))
@@ -151,9 +151,9 @@ def command_line(pid: int) -> str:
 
 
 def test_what_a_task_raises_stops_the_run_and_keeps_the_rest(tmp_path: Path) -> None:
-    draw, calls = records._perform, []
+    draw, calls = record_edits._perform, []
 
-    def failing(plan: Plan, task: Any) -> Outcome:
+    def failing(plan: Plan, task: Any) -> TaskRecord:
         calls.append(task.unit)
         if len(calls) == 2:
             raise SolveError("nothing solves this")
@@ -168,9 +168,9 @@ def _with(perform: Any, folder: Path) -> None:
     """Run the audit of records with another way to perform a task."""
     from dataclasses import replace
 
-    experiment = replace(records.EXPERIMENT, perform=perform)
+    experiment = replace(record_edits.EXPERIMENT, perform=perform)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "EXPERIMENT", experiment)
+        patch.setattr(record_edits, "EXPERIMENT", experiment)
         run_experiment("records", folder, Plan(quick=True))
 
 
@@ -184,9 +184,9 @@ def test_other_settings_cannot_continue_a_run(tmp_path: Path) -> None:
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
     header = {"experiment": "records", "settings": {}, "scheduled": {}, "versions": {}}
     with (
-        Folder.begun(tmp_path / "records", header, resume=False),
+        ResultFolder.begin(tmp_path / "records", header, resume=False),
         pytest.raises(InputError, match="another audit is writing"),
-        Folder.begun(tmp_path / "records", header, resume=True),
+        ResultFolder.begin(tmp_path / "records", header, resume=True),
     ):
         pass
 
@@ -202,7 +202,7 @@ def test_bad_requests_are_named(tmp_path: Path) -> None:
 
 def test_a_task_depends_on_its_arguments_alone() -> None:
     with shortened(2):
-        task = records.EXPERIMENT.tasks(Plan(quick=True))[1]
+        task = record_edits.EXPERIMENT.tasks(Plan(quick=True))[1]
         first, again = (perform("records", Plan(quick=True), task) for _ in range(2))
     assert first.tables["answers"] == again.tables["answers"]
     assert first.tables["states"] == again.tables["states"]

@@ -8,27 +8,34 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.small import shortened
+from audit.small_audits import shortened
 from expunge.audit.engine import Plan, run_experiment
 from expunge.audit.result_tables import TABLES
-from expunge.audit.results import Archive, Folder, contents_digest, open_archive, pack_arrays, write_atomically
-from expunge.audit.task_record import Outcome, Place
+from expunge.audit.results import (
+    AuditResults,
+    ResultFolder,
+    contents_digest,
+    open_results,
+    pack_arrays,
+    write_atomically,
+)
+from expunge.audit.task_record import RowLabels, TaskRecord
 from expunge.errors import InputError, StoreError
 
 HEADER = {"experiment": "e", "settings": {}, "scheduled": {}, "versions": {}}
 
 
-def outcome(unit: str) -> Outcome:
-    made = Outcome(unit)
+def task_record(unit: str) -> TaskRecord:
+    made = TaskRecord(unit)
     made.array("x", np.arange(3.0))
-    made.trial(Place("r", "a", 0), "fit", "returned", "", state=None)
+    made.trial(RowLabels("r", "a", 0), "fit", "returned", "", state=None)
     return made
 
 
 def test_an_outcome_counts_only_whole(tmp_path: Path) -> None:
-    with Folder.begun(tmp_path / "e", HEADER, resume=False) as folder:
+    with ResultFolder.begin(tmp_path / "e", HEADER, resume=False) as folder:
         for unit in ("a", "b", "c", "d"):
-            folder.keep(outcome(unit))
+            folder.write(task_record(unit))
         (tmp_path / "e" / "states" / "a.npz").unlink()
         (tmp_path / "e" / "states" / "b.npz").write_bytes(b"half")
         rows = tmp_path / "e" / "parts" / "c.json"
@@ -56,14 +63,14 @@ def test_nothing_is_left_of_a_write_that_failed(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_an_archive_is_read_by_name(small_archive: Archive) -> None:
-    frame = small_archive.table("deletion", "comparisons")
+def test_results_are_read_by_name(small_results: AuditResults) -> None:
+    frame = small_results.table("deletion", "comparisons")
     assert set(TABLES["comparisons"]) == set(frame.columns)
     with pytest.raises(InputError, match="deletion has no table 'nothing'; it has comparisons"):
-        small_archive.table("deletion", "nothing")
+        small_results.table("deletion", "nothing")
     with pytest.raises(InputError, match="no finished audit of 'nothing'"):
-        small_archive.manifest("nothing")
-    arrays = small_archive.arrays("expiry", "three-keys")
+        small_results.manifest("nothing")
+    arrays = small_results.arrays("expiry", "three-keys")
     assert arrays["before"].shape == (3, 2)
 
 
@@ -75,26 +82,28 @@ def test_an_archive_is_read_by_name(small_archive: Archive) -> None:
         ('{"format": "other"}', InputError, "is not the manifest of an audit"),
     ],
 )
-def test_what_is_no_archive_is_named(tmp_path: Path, content: str | None, error: type[Exception], words: str) -> None:
+def test_what_holds_no_results_is_named(
+    tmp_path: Path, content: str | None, error: type[Exception], words: str
+) -> None:
     if content is not None:
         (tmp_path / "e").mkdir()
         (tmp_path / "e" / "manifest.json").write_text(content)
     with pytest.raises(error, match=words):
-        open_archive(tmp_path)
+        open_results(tmp_path)
     with pytest.raises(StoreError, match="there is no folder"):
-        open_archive(tmp_path / "none")
+        open_results(tmp_path / "none")
 
 
-def test_seeds_and_versions_are_on_record(small_archive: Archive) -> None:
-    manifest = small_archive.manifest("sequential")
+def test_seeds_and_versions_are_on_record(small_results: AuditResults) -> None:
+    manifest = small_results.manifest("sequential")
     assert manifest["versions"].keys() >= {"python", "expunge", "numpy", "daqp", "clarabel"}
     assert [point["seed"] for point in manifest["settings"]["grid"]] == [41000, 41000]
     assert manifest["run"]["jobs"] == 1
-    assert small_archive.manifest("deletion")["settings"]["seed"] == 0
+    assert small_results.manifest("deletion")["settings"]["seed"] == 0
 
 
 def test_a_name_stands_for_one_array() -> None:
-    made = Outcome("u")
+    made = TaskRecord("u")
     made.array("x", np.arange(3.0))
     made.array("x", np.arange(3.0))
     with pytest.raises(ValueError, match="two different arrays"):

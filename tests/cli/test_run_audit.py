@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.small import shortened
+from audit.small_audits import shortened
 from cli.commands import every_command
 from cli.ward import ROOT, answer, call
 from expunge.audit.experiments import EXPERIMENTS
@@ -108,7 +108,7 @@ def test_a_second_run_does_not_overwrite_the_first(tmp_path: Path) -> None:
     assert "continue it with --resume" in call("audit", "expiry", "--out", tmp_path, code=2).stderr
 
 
-def test_a_tampered_archive_fails(tmp_path: Path) -> None:
+def test_tampered_results_fail(tmp_path: Path) -> None:
     call("audit", "expiry", "--out", tmp_path)
     manifest = tmp_path / "expiry" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"finished": true', '"finished": false'))

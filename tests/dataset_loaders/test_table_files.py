@@ -11,7 +11,7 @@ import polars
 import pytest
 
 from expunge import InputError, Memory, MissingExtra, StoreError
-from expunge.datasets import table_files as tables
+from expunge.datasets import table_files
 from expunge.datasets.table_files import Columns, read_table
 
 CSV = 'id,who,k0,k1,v0,text\na,p1,0,1.5,7,hello\nb,,2,-3e-1,8,\nc,p1,4,5,9,"x, y"\n'
@@ -70,10 +70,10 @@ def test_parquet_by_either_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         def read_table(name: str) -> Any:
             return type("T", (), {"to_pydict": lambda self: polars.read_parquet(name).to_dict(as_series=False)})()
 
-    monkeypatch.setattr(tables, "find_spec", lambda name: None if name == "polars" else object())
-    monkeypatch.setattr(tables, "import_module", lambda name: Arrow)
+    monkeypatch.setattr(table_files, "find_spec", lambda name: None if name == "polars" else object())
+    monkeypatch.setattr(table_files, "import_module", lambda name: Arrow)
     assert read_table(path, Columns(values="spo2")).ids == ("a", "b")
-    monkeypatch.setattr(tables, "find_spec", lambda name: None)
+    monkeypatch.setattr(table_files, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'expunge\[parquet\]'"):
         read_table(path)
 

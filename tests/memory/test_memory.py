@@ -1,4 +1,4 @@
-"""The public contract of `Memory` (DESIGN, section 2): what it shows, what an edit returns, what a deletion leaves."""
+"""The public contract of `Memory` (docs/guides/library.md): what it shows, what edits return, what deletions leave."""
 
 from __future__ import annotations
 

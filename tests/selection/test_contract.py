@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from expunge import InputError, selection
-from expunge.audit.context_selection.trial_policies import ATTEMPTS
+from expunge.audit.context_selection.attempted_policies import ATTEMPTS
 from expunge.selection import POLICIES, Context, Policy, matched_budget, select
 from expunge.selection.policies import selected
 from expunge.types import IndexArray

@@ -1,4 +1,4 @@
-"""The sequential audit's grid (protocol P5), one of its seeds and one other: the maintained path alone.
+"""The sequential audit's grid (docs/results/protocols.md), one of its seeds and one other: the maintained path alone.
 
 `benchmarks/sequential.py` runs all seeds. The paper's guarded solver needed 84 rescues on this grid, left a
 residual of 8.6e-6 and read out 0.53 % of the value range away from its reference.

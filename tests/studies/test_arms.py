@@ -14,7 +14,7 @@ from expunge.errors import InputError
 from studies.arms import ACTIVE, attention, gate_keys, gate_weights
 from studies.config import SHAPES, Gate, Recipe, Run, Slot
 from studies.data import Corpus
-from studies.run import Desk, learned_weights, observe, visible
+from studies.run import Runner, learned_weights, observe, visible
 from studies.train import Trainer
 
 CHUNK = 16
@@ -157,7 +157,7 @@ def test_what_is_observed_begins_where_rows_begin(tmp_path: Path) -> None:
         return usual(tokens)
 
     trainer.stack.losses = losses  # type: ignore[method-assign, assignment]
-    observe(trainer, Desk(quiz, tmp_path))
+    observe(trainer, Runner(quiz, tmp_path))
     assert (seen[0][..., 0] == 0).all()
 
 
@@ -296,7 +296,7 @@ def test_the_hybrid_trains_and_its_window_is_matched(tmp_path: Path) -> None:
     trainer = Trainer(settings, attention(settings), corpus(), valid_limit=2)
     outcome = trainer.train()
     assert outcome.final_bits[0] < 8.0
-    counts, spreads = observe(trainer, Desk(corpus(), tmp_path))
+    counts, spreads = observe(trainer, Runner(corpus(), tmp_path))
     assert all(0 < spread < 10 for each in spreads for spread in each)
     assert [len(each) for each in counts] == [settings.shape.layers] * 2
     # At least 1/C keys carry weight, at most the prefix of the last boundary.

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from expunge.errors import InputError
 from expunge.torch import SupportVectorAttention, SupportVectorGate
-from expunge.torch.batched_coefficients import _lengths_on
-from expunge.torch.gated_readout import gated_readout
+from expunge.torch.differentiable_ops import _lengths_on, gated_readout
 
 
 def layer(**options: object) -> SupportVectorAttention:

@@ -106,7 +106,7 @@ def test_unusable_contexts_are_refused() -> None:
         freeze(layer, x, subjects=["a"])
     with pytest.raises(InputError, match="at least 33 tokens"), gates.applied():
         layer(x[:, :20])
-    assert layer.edited is None
+    assert layer.replaced_gates is None
 
 
 @pytest.mark.parametrize("tokens", ["12", ["1", "2"], 5.0, [1.5]])
@@ -125,8 +125,8 @@ def test_a_frozen_prefix_grows_no_louder_as_the_context_goes_on(gain: str, mean:
     x = torch.randn(1, 64, 16)
     gates = freeze(layer, x, count=16)
     with torch.no_grad(), gates.applied():
-        assert layer.edited is not None
-        found = layer.edited(layer.project(x)[1])
+        assert layer.replaced_gates is not None
+        found = layer.replaced_gates(layer.project(x)[1])
     # Boundaries at 16, 32 and 48.
     torch.testing.assert_close(found[0, :, :, :16].mean(-1), torch.full((2, 3), mean), rtol=1e-5, atol=0)
 

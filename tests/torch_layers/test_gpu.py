@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import gate
-from expunge.torch.batched_coefficients import prefix_coefficients
+from expunge.torch.differentiable_ops import prefix_coefficients
 
 RECORD = Path(gate.__file__).parent / "results" / "gate.json"
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -1,4 +1,4 @@
-"""An audit's archive, altered in every column: each alteration has a name."""
+"""An audit's results, altered in every column: each alteration has a name."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ import numpy as np
 import polars
 import pytest
 
-from audit.small import made
+from audit.small_audits import made
 from expunge.audit.results import contents_digest
 from expunge.errors import InputError, StoreError
-from expunge.verify.audit_results import ROUNDING, STATISTIC, _close, verify_archive
+from expunge.verify.audit_results import ROUNDING, STATISTIC, _close, verify_audit_results
 from raising import raises_code
 
 EXPERIMENTS = ("expiry", "records", "projection", "deletion")
@@ -35,13 +35,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def archive(whole: Path, tmp_path: Path) -> Path:
+def results(whole: Path, tmp_path: Path) -> Path:
     """A copy of one's own."""
-    return Path(shutil.copytree(whole, tmp_path / "archive"))
+    return Path(shutil.copytree(whole, tmp_path / "results"))
 
 
 def relist(folder: Path) -> None:
-    """Make the manifest list the files as they are: who alters an archive can do that too."""
+    """Make the manifest list the files as they are: who alters results can do that too."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
     manifest["files"] = {
@@ -77,11 +77,11 @@ def change_arrays(folder: Path, change: Callable[[dict[str, Any]], None]) -> Non
 
 def test_what_was_written_verifies(whole: Path) -> None:
     seen: Counter[str] = Counter()
-    verify_archive(whole, watch=lambda word: seen.update([word]))
+    verify_audit_results(whole, watch=lambda word: seen.update([word]))
     assert seen["experiment"] == len(EXPERIMENTS)
     for word in ("file", "trial", "state", "comparison", "projection", "reading", "answer", "number"):
         assert seen[word] > 0, word
-    verify_archive(whole / "expiry")
+    verify_audit_results(whole / "expiry")
 
 
 COLUMNS: list[tuple[str, str, str, Callable[[Any], Any], str]] = [
@@ -165,11 +165,11 @@ COLUMNS: list[tuple[str, str, str, Callable[[Any], Any], str]] = [
     ids=[f"{c[1]}-{c[2]}-{n}" for n, c in enumerate(COLUMNS)],
 )
 def test_an_altered_cell_is_found(
-    archive: Path, experiment: str, table: str, column: str, change: Callable[[Any], Any], error: str
+    results: Path, experiment: str, table: str, column: str, change: Callable[[Any], Any], error: str
 ) -> None:
-    alter(archive / experiment, table, column, change)
+    alter(results / experiment, table, column, change)
     with raises_code(error):
-        verify_archive(archive / experiment)
+        verify_audit_results(results / experiment)
 
 
 @pytest.mark.parametrize("tolerance", [ROUNDING, STATISTIC])
@@ -206,60 +206,60 @@ UNUSABLE: list[tuple[str, str, Callable[[polars.DataFrame], polars.DataFrame]]] 
     ("experiment", "table", "change"), UNUSABLE, ids=[f"{c[1]}-{n}" for n, c in enumerate(UNUSABLE)]
 )
 def test_an_unusable_row_is_named(
-    archive: Path, experiment: str, table: str, change: Callable[[polars.DataFrame], polars.DataFrame]
+    results: Path, experiment: str, table: str, change: Callable[[polars.DataFrame], polars.DataFrame]
 ) -> None:
-    path = archive / experiment / f"{table}.parquet"
+    path = results / experiment / f"{table}.parquet"
     change(polars.read_parquet(path)).write_parquet(path)
-    relist(archive / experiment)
+    relist(results / experiment)
     with raises_code("archive-table-invalid", match=f"{experiment}: {table} has "):
-        verify_archive(archive / experiment)
+        verify_audit_results(results / experiment)
 
 
-def test_points_of_another_dimension_are_named(archive: Path) -> None:
-    change_arrays(archive / "expiry", lambda arrays: arrays.update(query=np.ones((1, 7))))
-    alter(archive / "expiry", "comparisons", "probes", lambda x: ["query"])
+def test_points_of_another_dimension_are_named(results: Path) -> None:
+    change_arrays(results / "expiry", lambda arrays: arrays.update(query=np.ones((1, 7))))
+    alter(results / "expiry", "comparisons", "probes", lambda x: ["query"])
     with raises_code("archive-array-invalid", match="7 coordinates"):
-        verify_archive(archive / "expiry")
+        verify_audit_results(results / "expiry")
 
 
-def test_a_failure_cannot_be_dropped(archive: Path) -> None:
+def test_a_failure_cannot_be_dropped(results: Path) -> None:
     for drop in (slice(1, None), slice(0, -1)):
-        path = archive / "deletion" / "trials.parquet"
+        path = results / "deletion" / "trials.parquet"
         before = path.read_bytes()
         polars.read_parquet(path)[drop].write_parquet(path)
-        relist(archive / "deletion")
+        relist(results / "deletion")
         with raises_code("archive-rows-missing", match="3 rows of 4 scheduled"):
-            verify_archive(archive / "deletion")
+            verify_audit_results(results / "deletion")
         path.write_bytes(before)
     frame = polars.read_parquet(path)
     polars.concat([frame[1:], frame[1:2]]).write_parquet(path)
-    relist(archive / "deletion")
+    relist(results / "deletion")
     with raises_code("archive-rows-missing", match="twice"):
-        verify_archive(archive / "deletion")
+        verify_audit_results(results / "deletion")
 
 
-def test_an_archive_that_reports_nothing_is_not_verified(archive: Path) -> None:
-    path = archive / "deletion" / "summary.parquet"
+def test_results_that_report_nothing_are_not_verified(results: Path) -> None:
+    path = results / "deletion" / "summary.parquet"
     polars.read_parquet(path)[:0].write_parquet(path)
-    relist(archive / "deletion")
+    relist(results / "deletion")
     with raises_code("archive-rows-missing", match="no number is reported"):
-        verify_archive(archive / "deletion")
+        verify_audit_results(results / "deletion")
 
 
-def test_an_experiment_without_a_manifest_is_not_passed_over(archive: Path) -> None:
-    (archive / "deletion" / "manifest.json").unlink()
+def test_an_experiment_without_a_manifest_is_not_passed_over(results: Path) -> None:
+    (results / "deletion" / "manifest.json").unlink()
     with raises_code("archive-file-missing", match="deletion has tables"):
-        verify_archive(archive)
+        verify_audit_results(results)
 
 
-def test_a_file_that_cannot_be_read_is_named(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_read_is_named(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied")
 
     read = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) if path.suffix == ".json" else denied(path))
     with pytest.raises(StoreError, match="Permission denied"):
-        verify_archive(archive / "expiry")
+        verify_audit_results(results / "expiry")
 
 
 @pytest.mark.parametrize(
@@ -273,27 +273,27 @@ def test_a_file_that_cannot_be_read_is_named(archive: Path, monkeypatch: pytest.
         lambda arrays: arrays.update({name: arrays[name][1:] for name in list(arrays) if name.endswith("/alpha")}),
     ],
 )
-def test_unusable_arrays_are_named(archive: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    change_arrays(archive / "deletion", change)
+def test_unusable_arrays_are_named(results: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    change_arrays(results / "deletion", change)
     with raises_code("archive-array-invalid"):
-        verify_archive(archive / "deletion")
+        verify_audit_results(results / "deletion")
 
 
-def test_a_moved_key_is_found(archive: Path) -> None:
+def test_a_moved_key_is_found(results: Path) -> None:
     def move(arrays: dict[str, Any]) -> None:
         arrays["000/keys"][0, 0] += 1e-6
 
-    change_arrays(archive / "deletion", move)
+    change_arrays(results / "deletion", move)
     with raises_code("archive-state-mismatch"):
-        verify_archive(archive / "deletion")
+        verify_audit_results(results / "deletion")
 
 
-def test_pickles_are_not_opened(archive: Path) -> None:
-    path = sorted((archive / "deletion").glob("states/*.npz"))[0]
+def test_pickles_are_not_opened(results: Path) -> None:
+    path = sorted((results / "deletion").glob("states/*.npz"))[0]
     np.savez(path, x=np.array([{"a": 1}], dtype=object))
-    relist(archive / "deletion")
+    relist(results / "deletion")
     with raises_code("archive-array-invalid"):
-        verify_archive(archive / "deletion")
+        verify_audit_results(results / "deletion")
 
 
 @pytest.mark.parametrize(
@@ -317,28 +317,28 @@ def test_pickles_are_not_opened(archive: Path) -> None:
         (lambda m: m["scheduled"].clear(), "archive-rows-missing"),
     ],
 )
-def test_an_altered_manifest_is_found(archive: Path, change: Callable[[dict[str, Any]], Any], error: str) -> None:
-    path = archive / "expiry" / "manifest.json"
+def test_an_altered_manifest_is_found(results: Path, change: Callable[[dict[str, Any]], Any], error: str) -> None:
+    path = results / "expiry" / "manifest.json"
     manifest = json.loads(path.read_text())
     change(manifest)
     path.write_text(json.dumps(manifest))
     with raises_code(error):
-        verify_archive(archive / "expiry")
+        verify_audit_results(results / "expiry")
 
 
-def test_foreign_bytes_are_named(archive: Path, tmp_path: Path) -> None:
-    (archive / "expiry" / "trials.parquet").write_bytes(b"PAR1 not really")
-    relist(archive / "expiry")
+def test_foreign_bytes_are_named(results: Path, tmp_path: Path) -> None:
+    (results / "expiry" / "trials.parquet").write_bytes(b"PAR1 not really")
+    relist(results / "expiry")
     with raises_code("archive-table-invalid"):
-        verify_archive(archive / "expiry")
+        verify_audit_results(results / "expiry")
     for text in ("{", "[]"):
-        (archive / "expiry" / "manifest.json").write_text(text)
+        (results / "expiry" / "manifest.json").write_text(text)
         with raises_code("archive-manifest-invalid"):
-            verify_archive(archive / "expiry")
+            verify_audit_results(results / "expiry")
     with pytest.raises(InputError, match="holds no audit"):
-        verify_archive(tmp_path)
+        verify_audit_results(tmp_path)
     with pytest.raises(StoreError, match="there is no folder"):
-        verify_archive(tmp_path / "none")
+        verify_audit_results(tmp_path / "none")
 
 
 def test_every_column_that_is_measured_is_altered_above() -> None:
@@ -356,7 +356,7 @@ def test_every_column_that_is_measured_is_altered_above() -> None:
 
 def test_verifying_loads_nothing_that_made_it(whole: Path) -> None:
     program = (
-        "import sys; from expunge.verify.audit_results import verify_archive; verify_archive(sys.argv[1]); "
+        "import sys; from expunge.verify.audit_results import verify_audit_results; verify_audit_results(sys.argv[1]); "
         "print('\\n'.join(sys.modules))"
     )
     run = subprocess.run(  # noqa: S603

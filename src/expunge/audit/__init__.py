@@ -1,5 +1,6 @@
-"""The paper's experiments, recomputed: one module each, and the archive that keeps everything they saw.
+"""The experiments of the paper *What a Deletion Certificate Covers, and Where It Expires*, recomputed.
 
-Read `engine` first (what an experiment is and how it is run), then `outcome` (what one task keeps), then an
-experiment. Nothing here is needed to use a memory; the extra ``audit`` brings what it needs.
+It may import everything of expunge below service and command line, needs the extra ``audit``, and nothing imports it
+but the command line. Start at `engine` (what an experiment is and how it is run), then `task_record` (what one task
+keeps), then an experiment; `results` reads what they leave behind.
 """

@@ -1,4 +1,4 @@
-"""Keeping states of every arm, and the references that judge them: never from the backend that produced a state.
+"""Records of the states of every arm, and of the references that judge them: never from the backend that made a state.
 
 The paper's reference came from the backend that also rescued (paper, §4.6); these come from optimizers that share no
 code with the maintained solver. A reference that fails is a row like any other.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from expunge.audit.classic.baseline import ClassicState, Step
-from expunge.audit.task_record import Outcome, Place
+from expunge.audit.classic.baseline import ClassicState, ClassicStep
+from expunge.audit.task_record import RowLabels, TaskRecord
 from expunge.errors import SolveError
 from expunge.memory.memory import Memory
 from expunge.memory.receipt import Receipt
@@ -19,9 +19,9 @@ from expunge.types import Matrix
 
 __all__ = [
     "CLASSIC_COLUMNS",
-    "JUDGES",
+    "REFERENCE_BACKENDS",
     "classic_cells",
-    "judge_other_than",
+    "independent_backend",
     "keep_classic",
     "keep_memory",
     "keep_reference",
@@ -29,8 +29,8 @@ __all__ = [
 ]
 
 # In this order: the first one that did not produce the state. ProxQP is not among them: its last bits depend on where
-# its arrays lie in memory, and the archive must not.
-JUDGES = ("daqp", "clarabel")
+# its arrays lie in memory, and the results must not.
+REFERENCE_BACKENDS = ("daqp", "clarabel")
 
 # Columns of a trial of the paper's solver.
 CLASSIC_COLUMNS = {
@@ -60,18 +60,18 @@ def source_of(receipts: Iterable[Receipt]) -> str:
     source = "ours"
     for receipt in receipts:
         path = receipt.attempts[-1].path if receipt.attempts else ""
-        source = next((backend for backend in JUDGES if path.startswith(backend)), "ours")
+        source = next((backend for backend in REFERENCE_BACKENDS if path.startswith(backend)), "ours")
     return source
 
 
-def judge_other_than(source: str) -> str:
-    """A backend to judge by."""
-    return next(backend for backend in JUDGES if backend != source)
+def independent_backend(source: str) -> str:
+    """The first reference backend that did not produce the state."""
+    return next(backend for backend in REFERENCE_BACKENDS if backend != source)
 
 
 def keep_reference(
-    outcome: Outcome,
-    place: Place,
+    record: TaskRecord,
+    labels: RowLabels,
     name: str,
     *,
     keys: str,
@@ -84,14 +84,14 @@ def keep_reference(
 
     Records a trial of the arm that is called like the backend.
     """
-    here = place.beside(backend)
-    points: Matrix = outcome.get(keys)
+    here = labels.of_arm(backend)
+    points: Matrix = record.get(keys)
     try:
         found = polish(solve_reference(points, cap=cap, sigma=sigma, backend=backend), points, cap=cap, sigma=sigma)
     except SolveError as problem:
-        outcome.trial(here, "fit", "failed", "", error=str(problem))
+        record.trial(here, "fit", "failed", "", error=str(problem))
         return None
-    outcome.state(
+    record.state(
         name,
         here,
         role="reference",
@@ -103,13 +103,13 @@ def keep_reference(
         sigma=sigma,
         values=values,
     )
-    outcome.trial(here, "fit", "returned", "polished" if found.polished else "raw", state=name)
+    record.trial(here, "fit", "returned", "polished" if found.polished else "raw", state=name)
     return name
 
 
 def keep_memory(
-    outcome: Outcome,
-    place: Place,
+    record: TaskRecord,
+    labels: RowLabels,
     name: str,
     memory: Memory,
     *,
@@ -119,9 +119,9 @@ def keep_memory(
     source: str = "ours",
 ) -> str:
     """Keep the state of a memory whose entries are, in order, those of an expression."""
-    return outcome.state(
+    return record.state(
         name,
-        place,
+        labels,
         role=role,
         source=source,
         keys=keys,
@@ -134,8 +134,8 @@ def keep_memory(
 
 
 def keep_classic(
-    outcome: Outcome,
-    place: Place,
+    record: TaskRecord,
+    labels: RowLabels,
     name: str,
     state: ClassicState,
     *,
@@ -146,9 +146,9 @@ def keep_classic(
     role: str = "published",
 ) -> str:
     """Keep a state of the paper's solver, with the groups that it recorded."""
-    return outcome.state(
+    return record.state(
         name,
-        place,
+        labels,
         role=role,
         source="classic",
         keys=keys,
@@ -161,7 +161,7 @@ def keep_classic(
     )
 
 
-def classic_cells(steps: Sequence[Step]) -> dict[str, Any]:
+def classic_cells(steps: Sequence[ClassicStep]) -> dict[str, Any]:
     """Cells of a trial of the paper's solver: events, the first wrong-side one, how its deepest violation came."""
     wrong = next((step.wrong for step in steps if step.wrong is not None), None)
     cells: dict[str, Any] = {

@@ -13,17 +13,27 @@ import numpy as np
 import numpy.typing as npt
 
 from expunge.problem.check import stationarity_terms
-from expunge.problem.kernel import kernel_block, squared_distances
+from expunge.problem.kernel import kernel_block
+from expunge.problem.readout import readout
 from expunge.problem.tolerances import PARTITION_THRESHOLD
 from expunge.types import Matrix, Vector
 
-__all__ = ["Comparison", "Held", "compare", "condition_number", "groups_of", "readout_at", "score_at", "strictness"]
+__all__ = [
+    "Comparison",
+    "StateArrays",
+    "compare",
+    "condition_number",
+    "groups_of",
+    "readout_at",
+    "score_at",
+    "strictness",
+]
 
 RESERVE, MARGIN, BOUND = 0, 1, 2
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class StateArrays:
     """A state as it is kept: keys (n, d), coefficients (n,), offset; values (n, dv) and groups (n,) if it has them."""
 
     keys: Matrix
@@ -56,7 +66,12 @@ class Comparison:
 
 
 def compare(
-    state: Held, reference: Held, probes: Matrix, *, threshold: float = PARTITION_THRESHOLD, recorded: bool = True
+    state: StateArrays,
+    reference: StateArrays,
+    probes: Matrix,
+    *,
+    threshold: float = PARTITION_THRESHOLD,
+    recorded: bool = True,
 ) -> Comparison:
     """Measure a state against a reference at probes (m, d).
 
@@ -65,10 +80,10 @@ def compare(
     """
     by_record = recorded and state.groups is not None and reference.groups is not None
     expected = score_at(reference, probes)
-    readout = spread = value_range = None
+    difference = spread = value_range = None
     if state.values is not None and reference.values is not None:
         right = readout_at(reference, probes)
-        readout = float(np.max(np.abs(readout_at(state, probes) - right)))
+        difference = float(np.max(np.abs(readout_at(state, probes) - right)))
         spread = float(np.max(np.ptp(right, axis=0)))
         value_range = float(np.max(np.ptp(reference.values, axis=0)))
     score = float(np.max(np.abs(score_at(state, probes) - expected)))
@@ -78,11 +93,11 @@ def compare(
         score_difference=score,
         score_range=score_range,
         score_percent=_percent(score, score_range),
-        readout_difference=readout,
+        readout_difference=difference,
         readout_range=spread,
         value_range=value_range,
-        readout_percent=_percent(readout, spread),
-        value_percent=_percent(readout, value_range),
+        readout_percent=_percent(difference, spread),
+        value_percent=_percent(difference, value_range),
         coefficient_difference=float(np.max(np.abs(state.coefficients - reference.coefficients))) if same else None,
         partition_match=_same_groups(state, reference, None if by_record else threshold) if same else None,
         grouping=("recorded" if by_record else "threshold") if same else None,
@@ -92,7 +107,7 @@ def compare(
     )
 
 
-def score_at(state: Held, points: Matrix) -> Vector:
+def score_at(state: StateArrays, points: Matrix) -> Vector:
     """Gate score s(x) = 2Σακ − ρ at points (m, d) → (m,).
 
     A solver that records its groups leaves what it believes to be reserve out of the sum, as the paper's does.
@@ -102,15 +117,11 @@ def score_at(state: Held, points: Matrix) -> Vector:
     return np.asarray(2.0 * (block @ state.coefficients[active]) - state.offset)
 
 
-def readout_at(state: Held, points: Matrix) -> Matrix:
-    """Normalized readout o(q) = Σακv / Σακ at points (m, d) → (m, dv), scaled by the nearest active key's κ."""
+def readout_at(state: StateArrays, points: Matrix) -> Matrix:
+    """Normalized readout o(q) = Σακv / Σακ of a state at points (m, d) → (m, dv)."""
     if state.values is None:
         raise ValueError("a state without values has no readout")
-    active = np.flatnonzero(state.coefficients)
-    distances = squared_distances(points, state.keys[active])
-    distances -= distances.min(axis=1, keepdims=True)
-    weights = state.coefficients[active] * np.exp(-distances / state.sigma**2)
-    return np.asarray(weights @ state.values[active] / weights.sum(axis=1, keepdims=True))
+    return readout(state.keys, state.values, state.coefficients, points, state.sigma)
 
 
 def groups_of(coefficients: Vector, cap: float, threshold: float = 0.0) -> npt.NDArray[np.int8]:
@@ -120,7 +131,7 @@ def groups_of(coefficients: Vector, cap: float, threshold: float = 0.0) -> npt.N
     return np.where(lower, RESERVE, np.where(upper, BOUND, MARGIN)).astype(np.int8)
 
 
-def strictness(state: Held) -> float:
+def strictness(state: StateArrays) -> float:
     """How far an optimum is from degenerate: least of α and C − α on the margin and of |slack| elsewhere.
 
     Zero where a coefficient could change its group at no cost: then two exact optima may disagree in their groups.
@@ -142,7 +153,7 @@ def _percent(difference: float | None, spread: float | None) -> float | None:
     return 100.0 * difference / spread if spread > 0.0 else (0.0 if difference == 0.0 else float("inf"))
 
 
-def _same_groups(state: Held, reference: Held, threshold: float | None) -> bool:
+def _same_groups(state: StateArrays, reference: StateArrays, threshold: float | None) -> bool:
     """By recorded groups, or by coefficients at a threshold."""
     if threshold is None:
         return state.groups is not None and np.array_equal(state.groups, reference.groups)  # type: ignore[arg-type]
@@ -150,7 +161,7 @@ def _same_groups(state: Held, reference: Held, threshold: float | None) -> bool:
     return bool(np.array_equal(ours, groups_of(reference.coefficients, reference.cap, threshold)))
 
 
-def _objective_gap(state: Held, reference: Held) -> float:
+def _objective_gap(state: StateArrays, reference: StateArrays) -> float:
     """|f(α) − f(α_ref)| / max(1, |f(α_ref)|), as one product, so that it keeps its digits."""
     gram = kernel_block(reference.keys, reference.keys, reference.sigma)
     ours, theirs = state.coefficients, reference.coefficients

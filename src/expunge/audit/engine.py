@@ -1,9 +1,9 @@
-"""How an experiment is run: tasks, workers, and an archive that does not depend on them.
+"""How an experiment is run: tasks, workers, and results that do not depend on them.
 
-An experiment splits into tasks that know nothing of each other; a task's outcome depends on its arguments alone. Linear
+An experiment splits into tasks that know nothing of each other; a task's record depends on its arguments alone. Linear
 algebra is held to one thread inside every task, because the order of a sum depends on the number of threads. So the
-archive is the same, bit for bit, whether one process runs the tasks, many do (joblib), or a cluster does (Ray), as
-long as the machines are alike. Outcomes are written as they come, by the process that was started, and a killed run
+results are the same, bit for bit, whether one process runs the tasks, many do (joblib), or a cluster does (Ray), as
+long as the machines are alike. Records are written as they come, by the process that was started, and a killed run
 continues where it stopped.
 """
 
@@ -23,15 +23,15 @@ from expunge.audit.experiments import load_experiment
 from expunge.audit.machine import describe_machine, describe_versions, source_commit
 from expunge.audit.numbers import Number, evaluate
 from expunge.audit.result_tables import TABLES, Columns, frame_schema
-from expunge.audit.results import Folder, load_polars
-from expunge.audit.task_record import Outcome
+from expunge.audit.results import ResultFolder, load_polars
+from expunge.audit.task_record import TaskRecord
 from expunge.errors import InputError, MissingExtra
 from expunge.types import Matrix
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Backend", "Experiment", "Finished", "Plan", "Task", "run_experiment"]
+__all__ = ["Backend", "Experiment", "FinishedRun", "Plan", "Task", "run_experiment"]
 
 Backend = Literal["local", "ray"]
 
@@ -69,7 +69,7 @@ class Experiment:
     ``settings`` is everything that decides the numbers, as plain JSON. ``scheduled`` says how many rows of trials each
     (regime, arm) must have, so that no failure can leave the denominators. ``perform`` runs one task. ``numbers`` says
     what is reported, ``speeds`` what is reported of the timings, and ``headlines`` puts a few of them into lines.
-    ``columns`` are those beyond `schema`. One that is clinical takes stays in the place of the open sample. A serial
+    ``columns`` are those beyond `result_tables`. One that is clinical takes stays instead of the open sample. A serial
     experiment measures time and shares the machine with nobody.
     """
 
@@ -79,7 +79,7 @@ class Experiment:
     settings: Callable[[Plan], dict[str, Any]]
     tasks: Callable[[Plan], list[Task]]
     scheduled: Callable[[Plan], dict[str, int]]
-    perform: Callable[[Plan, Task], Outcome]
+    perform: Callable[[Plan, Task], TaskRecord]
     numbers: Callable[[Mapping[str, polars.DataFrame]], list[Number]]
     headlines: Callable[[Mapping[str, float]], list[str]]
     speeds: Callable[[Mapping[str, polars.DataFrame]], list[Number]] | None = None
@@ -90,7 +90,7 @@ class Experiment:
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedRun:
     """What a run came to: where it is, its digest, and how many tasks were done now or before."""
 
     experiment: str
@@ -111,12 +111,12 @@ def run_experiment(
     backend: Backend = "local",
     address: str | None = None,
     resume: bool = False,
-    watch: Callable[[int, int, Outcome | None], None] | None = None,
-) -> Finished:
+    watch: Callable[[int, int, TaskRecord | None], None] | None = None,
+) -> FinishedRun:
     """Run an experiment into ``out/name``, or finish one that was begun there.
 
-    `watch` is told (tasks done, tasks in all, the outcome that came) as outcomes come. Raises InputError for what
-    cannot be run; whatever a task raises stops the run, and the outcomes so far stay.
+    `watch` is told (tasks done, tasks in all, the record that came) as records come. Raises InputError for what
+    cannot be run; whatever a task raises stops the run, and the records so far stay.
     """
     experiment = load_experiment(name)
     if plan.keys is not None and not experiment.own_keys:
@@ -139,8 +139,8 @@ def run_experiment(
         "versions": describe_versions(),
         "commit": source_commit(),
     }
-    tell = watch or (lambda done, total, outcome: None)
-    with Folder.begun(out / name, header, resume=resume) as folder:
+    tell = watch or (lambda done, total, record: None)
+    with ResultFolder.begin(out / name, header, resume=resume) as folder:
         if folder.finished:
             tell(len(tasks), len(tasks), None)
             return _finished(experiment, folder.path, len(tasks), len(tasks), started)
@@ -148,11 +148,11 @@ def run_experiment(
         waiting = [task for task in tasks if task.unit not in done]
         tell(len(tasks) - len(waiting), len(tasks), None)
         workers = 1 if experiment.serial else jobs
-        for count, outcome in enumerate(_outcomes(name, plan, waiting, workers, backend, address), 1):
-            folder.keep(outcome)
-            tell(len(tasks) - len(waiting) + count, len(tasks), outcome)
+        for count, record in enumerate(_task_records(name, plan, waiting, workers, backend, address), 1):
+            folder.write(record)
+            tell(len(tasks) - len(waiting) + count, len(tasks), record)
         with _one_thread():
-            tables = _complete(experiment, folder.collect([task.unit for task in tasks], experiment.columns))
+            tables = _with_numbers(experiment, folder.collect([task.unit for task in tasks], experiment.columns))
         run = {
             "backend": backend,
             "jobs": workers,
@@ -164,14 +164,14 @@ def run_experiment(
         return _finished(experiment, folder.path, len(tasks), len(tasks) - len(waiting), started)
 
 
-def perform(name: str, plan: Plan, task: Task) -> Outcome:
+def perform(name: str, plan: Plan, task: Task) -> TaskRecord:
     """Run one task of an experiment, with one thread of linear algebra."""
     experiment = load_experiment(name)
     with _one_thread():
         return experiment.perform(plan, task)
 
 
-def _complete(experiment: Experiment, tables: dict[str, polars.DataFrame]) -> dict[str, polars.DataFrame]:
+def _with_numbers(experiment: Experiment, tables: dict[str, polars.DataFrame]) -> dict[str, polars.DataFrame]:
     """Add the reported numbers."""
     polars = load_polars()
     schema = frame_schema(TABLES["summary"], polars)
@@ -182,19 +182,19 @@ def _complete(experiment: Experiment, tables: dict[str, polars.DataFrame]) -> di
     return found
 
 
-def _finished(experiment: Experiment, path: Path, tasks: int, resumed: int, started: float) -> Finished:
-    from expunge.audit.results import open_archive
+def _finished(experiment: Experiment, path: Path, tasks: int, resumed: int, started: float) -> FinishedRun:
+    from expunge.audit.results import open_results
 
-    archive = open_archive(path.parent)
-    numbers = archive.numbers(experiment.name)
-    digest = archive.manifest(experiment.name)["digest"]
-    return Finished(experiment.name, path, digest, tasks, resumed, time.perf_counter() - started, numbers)
+    results = open_results(path.parent)
+    numbers = results.numbers(experiment.name)
+    digest = results.manifest(experiment.name)["digest"]
+    return FinishedRun(experiment.name, path, digest, tasks, resumed, time.perf_counter() - started, numbers)
 
 
-def _outcomes(
+def _task_records(
     name: str, plan: Plan, tasks: Sequence[Task], jobs: int, backend: Backend, address: str | None
-) -> Iterator[Outcome]:
-    """Outcomes as they come, in any order."""
+) -> Iterator[TaskRecord]:
+    """Records as they come, in any order."""
     if backend == "ray":
         return _by_ray(name, plan, tasks, jobs, address)
     if jobs == 1 or len(tasks) <= 1:
@@ -202,33 +202,34 @@ def _outcomes(
     return _by_joblib(name, plan, tasks, jobs)
 
 
-def _by_joblib(name: str, plan: Plan, tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
+def _by_joblib(name: str, plan: Plan, tasks: Sequence[Task], jobs: int) -> Iterator[TaskRecord]:
     joblib = _load("joblib", "audit")
     parallel = joblib.Parallel(n_jobs=jobs, backend="loky", return_as="generator_unordered", pre_dispatch="2*n_jobs")
-    outcomes: Iterator[Outcome] = parallel(joblib.delayed(_beside)(os.getpid(), name, plan, task) for task in tasks)
-    return outcomes
+    run = joblib.delayed(_perform_in_worker)
+    records: Iterator[TaskRecord] = parallel(run(os.getpid(), name, plan, task) for task in tasks)
+    return records
 
 
-def _beside(parent: int, name: str, plan: Plan, task: Task) -> Outcome:
+def _perform_in_worker(parent: int, name: str, plan: Plan, task: Task) -> TaskRecord:
     """Run a task in a worker that does not outlive the process it works for."""
     if parent not in _watching:
         _watching.add(parent)
-        threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+        threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
     return perform(name, plan, task)
 
 
-def _leave_with(parent: int) -> None:
+def _exit_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)
 
 
-def _by_ray(name: str, plan: Plan, tasks: Sequence[Task], jobs: int, address: str | None) -> Iterator[Outcome]:
+def _by_ray(name: str, plan: Plan, tasks: Sequence[Task], jobs: int, address: str | None) -> Iterator[TaskRecord]:
     """Through a cluster at an address, or one that is started here and stopped again."""
     ray = _load("ray", "cluster")
     own = not ray.is_initialized()
     if own:
-        _reach(address)
+        _require_cluster(address)
         where = {"num_cpus": jobs, "include_dashboard": False} if address is None else {"address": address}
         try:
             ray.init(log_to_driver=False, logging_level="ERROR", **where)
@@ -238,7 +239,7 @@ def _by_ray(name: str, plan: Plan, tasks: Sequence[Task], jobs: int, address: st
         shared = ray.put(plan)
         remote = ray.remote(num_cpus=1, max_retries=2)(perform)
         waiting = list(reversed(tasks))
-        # Twice the workers keeps each of them busy; more would keep outcomes that nobody has asked for.
+        # Twice the workers keeps each of them busy; more would keep records that nobody has asked for.
         in_flight = [remote.remote(name, shared, waiting.pop()) for _ in range(min(2 * jobs, len(waiting)))]
         while in_flight:
             ready, in_flight = ray.wait(in_flight, num_returns=1)
@@ -250,8 +251,8 @@ def _by_ray(name: str, plan: Plan, tasks: Sequence[Task], jobs: int, address: st
             ray.shutdown()
 
 
-def _reach(address: str | None) -> None:
-    """Knock at a cluster's door: Ray itself would wait for minutes, and then end the process."""
+def _require_cluster(address: str | None) -> None:
+    """Refuse an address that nobody answers: Ray itself would wait for minutes, and then end the process."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         try:

@@ -18,9 +18,9 @@ from expunge.problem.kernel import squared_distances
 from expunge.problem.problem import as_points
 from expunge.types import Matrix
 
-__all__ = ["FEWEST", "REGIME", "describe_keys", "own_plan", "typical_width"]
+__all__ = ["FEWEST", "OWN_REGIME", "describe_keys", "own_plan", "typical_width"]
 
-REGIME = "own"
+OWN_REGIME = "own"
 NU = 0.4
 # Two thirds of them begin a trajectory, which needs more than the 16 that it jitters.
 FEWEST = 26

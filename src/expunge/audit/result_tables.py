@@ -1,4 +1,4 @@
-"""The tables of an archive: their columns and types, for every experiment alike (docs/formats/audit-archive.md).
+"""The tables of an audit's results: columns and types, for every experiment alike (docs/formats/audit-results.md).
 
 A type is one of the words below, so that this module needs no table library. All columns may be null unless the
 format's page says otherwise; a column that an experiment does not use is left out of its tables.
@@ -16,12 +16,12 @@ FORMAT: Final = "expunge/audit/v1"
 
 Columns: TypeAlias = Mapping[str, str]
 
-_WHERE: Final = {"regime": "text", "arm": "text", "trial": "whole", "operation": "whole"}
+_LABELS: Final = {"regime": "text", "arm": "text", "trial": "whole", "operation": "whole"}
 
 TABLES: Final[Mapping[str, Columns]] = MappingProxyType(
     {
         "trials": {
-            **_WHERE,
+            **_LABELS,
             "kind": "text",
             "status": "text",
             "path": "text",
@@ -31,7 +31,7 @@ TABLES: Final[Mapping[str, Columns]] = MappingProxyType(
         },
         "states": {
             "state": "text",
-            **_WHERE,
+            **_LABELS,
             "role": "text",
             "source": "text",
             "unit": "text",
@@ -50,7 +50,7 @@ TABLES: Final[Mapping[str, Columns]] = MappingProxyType(
             "passed": "flag",
         },
         "comparisons": {
-            **_WHERE,
+            **_LABELS,
             "against": "text",
             "tolerance": "number",
             "state": "text",
@@ -74,7 +74,7 @@ TABLES: Final[Mapping[str, Columns]] = MappingProxyType(
             "conditioning": "number",
         },
         "projections": {
-            **_WHERE,
+            **_LABELS,
             "tolerance": "number",
             "state": "text",
             "given": "text",
@@ -89,7 +89,7 @@ TABLES: Final[Mapping[str, Columns]] = MappingProxyType(
             "movement": "number",
         },
         "readings": {
-            **_WHERE,
+            **_LABELS,
             "name": "text",
             "quantity": "text",
             "state": "text",
@@ -99,7 +99,7 @@ TABLES: Final[Mapping[str, Columns]] = MappingProxyType(
             "value": "number",
         },
         "answers": {
-            **_WHERE,
+            **_LABELS,
             "question": "text",
             "state": "text",
             "unit": "text",
@@ -109,7 +109,7 @@ TABLES: Final[Mapping[str, Columns]] = MappingProxyType(
             "answer": "whole",
             "right": "flag",
         },
-        "timings": {**_WHERE, "what": "text", "seconds": "number"},
+        "timings": {**_LABELS, "what": "text", "seconds": "number"},
         "summary": {
             "number": "text",
             "table": "text",
@@ -123,7 +123,7 @@ TABLES: Final[Mapping[str, Columns]] = MappingProxyType(
     }
 )
 
-# What depends on the machine's mood: kept, verified against itself, and left out of the digest.
+# What depends on the machine and the moment: kept, verified against itself, and left out of the digest.
 NOT_DIGESTED: Final = ("timings", "speeds")
 
 

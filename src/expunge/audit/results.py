@@ -1,8 +1,8 @@
 """The folder that an audit leaves behind: tables, complete states, and what they were made with.
 
-Format: docs/formats/audit-archive.md. One folder an experiment. A task's outcome is written in two steps, each atomic:
+Format: docs/formats/audit-results.md. One folder per experiment. A task's record is written in two steps, each atomic:
 its arrays, then its rows, which name the arrays by digest. A run that is killed at any moment therefore leaves whole
-outcomes only, and the next one continues with the tasks that have none. When every task has one, the tables are
+records only, and the next one continues with the tasks that have none. When every task has one, the tables are
 written from the rows, then the manifest says that the experiment is finished. Timings are kept apart: everything else
 is the same, byte for byte, however many workers there were.
 """
@@ -24,20 +24,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expunge.audit.result_tables import FORMAT, NOT_DIGESTED, TABLES, Columns, frame_schema
-from expunge.audit.task_record import Outcome
+from expunge.audit.task_record import TaskRecord
 from expunge.errors import InputError, MissingExtra, StoreError
 from expunge.types import AnyArray
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Archive", "Folder", "open_archive"]
+__all__ = ["AuditResults", "ResultFolder", "open_results"]
 
 _MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
-class Archive:
+class AuditResults:
     """Finished experiments of one folder, to be read."""
 
     path: Path
@@ -80,7 +80,7 @@ class Archive:
         return self.path / experiment
 
 
-def open_archive(path: str | Path) -> Archive:
+def open_results(path: str | Path) -> AuditResults:
     """Read a folder that ``expunge audit`` wrote."""
     folder = Path(path)
     if not folder.is_dir():
@@ -90,19 +90,19 @@ def open_archive(path: str | Path) -> Archive:
     if not finished:
         unfinished = f"; unfinished: {', '.join(found)} (continue with --resume)" if found else ""
         raise InputError(f"{folder} holds no finished audit{unfinished}")
-    return Archive(folder, tuple(finished))
+    return AuditResults(folder, tuple(finished))
 
 
 @dataclass(frozen=True)
-class Folder:
-    """One experiment's folder, while it is written. Use `Folder.begun`."""
+class ResultFolder:
+    """One experiment's folder, while it is written. Use `ResultFolder.begin`."""
 
     path: Path
     manifest: dict[str, Any]
 
     @classmethod
     @contextmanager
-    def begun(cls, path: Path, header: Mapping[str, Any], *, resume: bool) -> Iterator[Folder]:
+    def begin(cls, path: Path, header: Mapping[str, Any], *, resume: bool) -> Iterator[ResultFolder]:
         """Start an experiment, or continue one that was started with the same header, alone.
 
         Raises InputError where the folder is taken, or holds another run, or another process writes to it.
@@ -111,14 +111,14 @@ class Folder:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise StoreError(f"cannot make {path}: {problem.strerror or problem}") from None
-        with _alone(path):
+        with _locked(path):
             if (path / _MANIFEST).exists():
                 manifest = _read_manifest(path)
                 if not resume:
                     raise InputError(
                         f"{path} holds an audit already: continue it with --resume, or choose another --out"
                     )
-                _same_run(path, manifest, header)
+                _require_same_run(path, manifest, header)
             else:
                 manifest = {"format": FORMAT, **header, "finished": False}
                 write_atomically(path / _MANIFEST, _json_bytes(manifest))
@@ -133,21 +133,21 @@ class Folder:
         return bool(self.manifest["finished"])
 
     def done(self) -> set[str]:
-        """Tasks whose outcomes are here, whole."""
+        """Tasks whose records are here, whole."""
         return {path.stem for path in (self.path / "parts").glob("*.json") if self._whole(path)}
 
-    def keep(self, outcome: Outcome) -> None:
-        """Write a task's outcome."""
+    def write(self, record: TaskRecord) -> None:
+        """Write a task's record."""
         digest = None
-        if outcome.arrays:
-            packed = pack_arrays(outcome.arrays)
+        if record.arrays:
+            packed = pack_arrays(record.arrays)
             digest = hashlib.sha256(packed).hexdigest()
-            write_atomically(self.path / "states" / f"{outcome.unit}.npz", packed)
-        rows = _json_bytes({"arrays": digest, "tables": outcome.tables})
-        write_atomically(self.path / "parts" / f"{outcome.unit}.json", rows)
+            write_atomically(self.path / "states" / f"{record.unit}.npz", packed)
+        rows = _json_bytes({"arrays": digest, "tables": record.tables})
+        write_atomically(self.path / "parts" / f"{record.unit}.json", rows)
 
     def collect(self, units: Sequence[str], columns: Mapping[str, Columns]) -> dict[str, polars.DataFrame]:
-        """Tables of every outcome, in the order of the units."""
+        """Tables of every record, in the order of the units."""
         rows: dict[str, list[dict[str, Any]]] = {}
         for unit in units:
             part = json.loads((self.path / "parts" / f"{unit}.json").read_bytes())
@@ -229,7 +229,7 @@ def load_polars() -> Any:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _locked(path: Path) -> Iterator[None]:
     """Hold the folder: the system releases it when the process ends, however it ends."""
     try:
         lock = (path / ".lock").open("w")
@@ -243,7 +243,7 @@ def _alone(path: Path) -> Iterator[None]:
         yield
 
 
-def _same_run(path: Path, manifest: Mapping[str, Any], header: Mapping[str, Any]) -> None:
+def _require_same_run(path: Path, manifest: Mapping[str, Any], header: Mapping[str, Any]) -> None:
     fresh = json.loads(_json_bytes(dict(header)))
     for name in ("experiment", "settings", "scheduled", "versions"):
         if manifest.get(name) != fresh.get(name):

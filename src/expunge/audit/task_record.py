@@ -1,6 +1,6 @@
 """What one task of an experiment keeps: rows for the tables, arrays for the states, seconds apart.
 
-An `Outcome` is filled while the task runs and is plain data afterwards, so that it travels between processes. Adding a
+A `TaskRecord` is filled while the task runs and is plain data afterwards, so it travels between processes. Adding a
 state stores its arrays and its check, recomputed from them; comparing two states stores what `comparison` measures.
 Arrays are named once and used by many: an *expression* is ``name``, or ``name[index]`` for the rows that another array
 lists, which is how a hundred states share one pool of keys.
@@ -18,43 +18,43 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from expunge.audit.comparison import Comparison, Held, compare, readout_at, score_at
+from expunge.audit.comparison import Comparison, StateArrays, compare, readout_at, score_at
 from expunge.problem.check import check_state
 from expunge.problem.tolerances import ACCEPTANCE, PARTITION_THRESHOLD
 from expunge.types import AnyArray, Matrix, Vector
 
-__all__ = ["Outcome", "Place"]
+__all__ = ["RowLabels", "TaskRecord"]
 
 _NAME = re.compile(r"[A-Za-z0-9_./-]+")
 _EXPRESSION = re.compile(r"([A-Za-z0-9_./-]+)(?:\[([A-Za-z0-9_./-]+)\])?")
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a row belongs."""
+class RowLabels:
+    """The labels of a row: regime, arm, trial, operation."""
 
     regime: str
     arm: str
     trial: int
     operation: int = 0
 
-    def beside(self, arm: str) -> Place:
-        """The same place of another arm."""
-        return Place(self.regime, arm, self.trial, self.operation)
+    def of_arm(self, arm: str) -> RowLabels:
+        """The labels of another arm's row of the same operation."""
+        return RowLabels(self.regime, arm, self.trial, self.operation)
 
 
 @dataclass
-class Outcome:
-    """Rows by table, and the arrays of one unit."""
+class TaskRecord:
+    """What one task keeps: rows by table, and the arrays of one unit."""
 
     unit: str
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     arrays: dict[str, AnyArray] = field(default_factory=dict)
-    _held: dict[str, Held] = field(default_factory=dict, repr=False)
+    _states: dict[str, StateArrays] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Rows and arrays travel; the states can be had from them."""
-        return {"unit": self.unit, "tables": self.tables, "arrays": self.arrays, "_held": {}}
+        return {"unit": self.unit, "tables": self.tables, "arrays": self.arrays, "_states": {}}
 
     def row(self, table: str, **cells: Any) -> None:
         """Add a row."""
@@ -84,7 +84,7 @@ class Outcome:
 
     def trial(
         self,
-        place: Place,
+        labels: RowLabels,
         kind: str,
         status: str,
         path: str,
@@ -97,7 +97,7 @@ class Outcome:
         """Record a scheduled operation, whatever became of it."""
         self.row(
             "trials",
-            **asdict(place),
+            **asdict(labels),
             kind=kind,
             status=status,
             path=path,
@@ -110,7 +110,7 @@ class Outcome:
     def state(
         self,
         name: str,
-        place: Place,
+        labels: RowLabels,
         *,
         role: str,
         source: str,
@@ -126,7 +126,7 @@ class Outcome:
         points = self.get(keys)
         weights = self.array(f"{name}/alpha", np.asarray(coefficients, dtype=np.float64))
         recorded = None if groups is None else self.array(f"{name}/groups", groups.astype(np.int8))
-        held = Held(
+        stored = StateArrays(
             points,
             self.arrays[weights],
             float(offset),
@@ -135,12 +135,12 @@ class Outcome:
             None if values is None else self.get(values),
             None if recorded is None else self.arrays[recorded],
         )
-        check = check_state(points, held.coefficients, held.offset, cap=held.cap, sigma=held.sigma)
-        self._held[name] = held
+        check = check_state(points, stored.coefficients, stored.offset, cap=stored.cap, sigma=stored.sigma)
+        self._states[name] = stored
         self.row(
             "states",
             state=name,
-            **asdict(place),
+            **asdict(labels),
             role=role,
             source=source,
             unit=self.unit,
@@ -148,9 +148,9 @@ class Outcome:
             coefficients=weights,
             values=values,
             groups=recorded,
-            offset=held.offset,
-            cap=held.cap,
-            sigma=held.sigma,
+            offset=stored.offset,
+            cap=stored.cap,
+            sigma=stored.sigma,
             size=int(points.shape[0]),
             mass=check.mass,
             box=check.box,
@@ -160,13 +160,13 @@ class Outcome:
         )
         return name
 
-    def held(self, name: str) -> Held:
-        """A state kept by this task."""
-        return self._held[name]
+    def state_arrays(self, name: str) -> StateArrays:
+        """The arrays of a state kept by this task."""
+        return self._states[name]
 
     def compare(
         self,
-        place: Place,
+        labels: RowLabels,
         state: str,
         reference: str,
         probes: Sequence[str],
@@ -178,11 +178,11 @@ class Outcome:
         conditioning: float | None = None,
     ) -> Comparison:
         """Compare two states kept by this task, and keep what was measured."""
-        ours, theirs = self._held[state], self._held[reference]
+        ours, theirs = self._states[state], self._states[reference]
         measured = compare(ours, theirs, self.points(probes), threshold=threshold, recorded=recorded)
         self.row(
             "comparisons",
-            **asdict(place),
+            **asdict(labels),
             against=against,
             tolerance=tolerance,
             state=state,
@@ -195,25 +195,25 @@ class Outcome:
         return measured
 
     def reading(
-        self, place: Place, name: str, quantity: str, state: str, *, probe: str | None = None, row: int = 0
+        self, labels: RowLabels, name: str, quantity: str, state: str, *, probe: str | None = None, row: int = 0
     ) -> float:
         """Read one number off a state: ``coefficient`` of a row, or ``slack``, ``score`` or ``readout`` at a probe.
 
         ``row`` counts the entries for a coefficient, and the coordinates of a readout.
         """
-        held = self._held[state]
+        stored = self._states[state]
         if quantity == "coefficient":
-            value = float(held.coefficients[row])
+            value = float(stored.coefficients[row])
         elif probe is None:
             raise ValueError(f"{quantity} is read at a probe")
         elif quantity == "readout":
-            value = float(readout_at(held, self.get(probe))[0, row])
+            value = float(readout_at(stored, self.get(probe))[0, row])
         else:
-            score = float(score_at(held, self.get(probe))[0])
-            value = score if quantity == "score" else score + 2.0 * held.offset - 1.0
+            score = float(score_at(stored, self.get(probe))[0])
+            value = score if quantity == "score" else score + 2.0 * stored.offset - 1.0
         self.row(
             "readings",
-            **asdict(place),
+            **asdict(labels),
             name=name,
             quantity=quantity,
             state=state,
@@ -224,13 +224,13 @@ class Outcome:
         )
         return value
 
-    def answer(self, place: Place, question: str, state: str, probe: str, candidates: str, expected: int) -> bool:
+    def answer(self, labels: RowLabels, question: str, state: str, probe: str, candidates: str, expected: int) -> bool:
         """Ask a state: the candidate nearest to its readout at the probe is its answer."""
-        readout = readout_at(self._held[state], self.get(probe))[0]
+        readout = readout_at(self._states[state], self.get(probe))[0]
         answer = int(np.argmin(np.linalg.norm(self.get(candidates) - readout, axis=1)))
         self.row(
             "answers",
-            **asdict(place),
+            **asdict(labels),
             question=question,
             state=state,
             unit=self.unit,
@@ -243,8 +243,8 @@ class Outcome:
         return answer == expected
 
     @contextmanager
-    def timed(self, place: Place, what: str, **more: Any) -> Iterator[None]:
+    def timed(self, labels: RowLabels, what: str, **more: Any) -> Iterator[None]:
         """Keep how long a block took, if it did not fail."""
         started = time.perf_counter()
         yield
-        self.row("timings", **asdict(place), what=what, seconds=time.perf_counter() - started, **more)
+        self.row("timings", **asdict(labels), what=what, seconds=time.perf_counter() - started, **more)

@@ -1,7 +1,7 @@
 """How far a stored state is from the exact optimum, for every query at once, in fp64 and without a tolerance.
 
 Every number returned is an upper bound in exact arithmetic: rounding is bounded, not ignored. Keys, cap and σ
-are taken as exact binary numbers; α*, c* = Σα*φ(x), ρ* belong to the exact optimum (DESIGN §6; paper, Eq. 2).
+are taken as exact binary numbers; α*, c* = Σα*φ(x), ρ* belong to the exact optimum (paper, Eq. 2).
 With t = 1 − 2Kα for the stored α, κ ≤ 1, and k = ⌈1/C⌉:
 
 **Rounding.** Kernel values and their sums are enclosed by :mod:`expunge.certificates.intervals`.
@@ -17,12 +17,12 @@ Lemmas 2 to 4 use the exact k.
 2‖c − c*‖² = Σ(t* − t)(α − α*) ≤ G + 2V + |ρ* − ρ||μ|,  G = Σ (ρ−t)⁺ α + (t−ρ)⁺ (C−α):
 split t* − t into (t*−ρ*) + (ρ−t) + (ρ*−ρ). By the KKT conditions (t*−ρ*)(α−α*) ≤ 0 inside the box and
 ≤ 2 times the violation outside, since t*, ρ* ∈ [−1, 1]; and (ρ−t)(α−α*) ≤ its maximum over α* ∈ [0, C].
-G is the duality gap, so ‖c − c*‖² ≤ G/2: half of what DESIGN §6 allows. With Lemma 1 the mass term is
+G is the duality gap, so ‖c − c*‖² ≤ G/2. With Lemma 1 the mass term is
 (2e + |ρ − t_(k)|)|μ|, and e follows from a quadratic.
 
 **Lemma 3 (zero weights).** If t_(k) − t_i > 2√2 e, then α*_i = 0. At least k rows j have t_j ≥ t_(k), and for each
 t*_j − t*_i ≥ t_j − t_i − 2e‖φ_j − φ_i‖ > 0 because ‖φ_j − φ_i‖ ≤ √2; so t*_i < t*_(k) = ρ*. Likewise
-t_i − t_(k) > 2√2 e gives α*_i = C. In terms of the gap the threshold is 2√G, half of DESIGN's 4√G; but it counts
+t_i − t_(k) > 2√2 e gives α*_i = C. In terms of the gap the threshold is 2√G; it counts
 from t_(k), not from a stored offset, about which the gap says nothing when the margin is empty.
 
 **Lemma 4 (after the partition).** Let Lemma 3 settle every site but those of U, K_UU ⪰ λ > 0, Δ = α − α*. On a settled
@@ -33,7 +33,7 @@ can have. So Σ_U ≤ rᵀΔ_U ≤ N(e + κ₀) with N² = r_Uᵀ K_UU⁻¹ r_U 
 linear in the errors, where the gap gives their square root. For a state solved to 1e−15 that is 1e−14, not 1e−8.
 
 **Score.** s(x) − s*(x) = 2⟨c−c*, φ(x)⟩ − (ρ−ρ*), so |s − s*| ≤ 2e + |ρ − t_(k)| + 2e for every x whatever.
-DESIGN's 4√G therefore holds with room (4e = 2√2√G) exactly when the stored offset is t_(k) or near it.
+Where the stored offset is t_(k) or near it, that is about 4e = 2√2√G.
 
 **Readout.** With o(q) = Σακv/Σακ, o*(q) − o(q) = −ΣΔκ(v − o)/Σα*κ, so its norm is at most
 [‖Δ_U‖ ‖(κ‖v−o‖)_U‖ + Σ_settled|Δ|κ‖v−o‖] / [Σακ − |ΣΔκ|]; and, as o* is a mean of values, never more than the

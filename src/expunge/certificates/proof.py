@@ -1,7 +1,7 @@
 """Proof of a partition: that the rows said to have weight zero have weight exactly zero.
 
-Keys, cap and width are taken as the exact binary numbers that they are (DESIGN §6). The partition fixes a linear
-system for the margin coefficients α_S and the offset ρ,
+Keys, cap and width are taken as the exact binary numbers that they are (docs/formats/proof.md). The partition fixes a
+linear system for the margin coefficients α_S and the offset ρ,
 
     Σ_S α = 1 − Σ_E c,   ρ + 2 K_SS α_S = 1 − 2 K_SE c_E,   c_j = copies · C,
 

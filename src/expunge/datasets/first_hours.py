@@ -1,4 +1,4 @@
-"""The first 40 hours of every long stay of the MIMIC-IV demo: the clinical regime of the deletion audit (protocol P2).
+"""The first 40 hours of every long stay of the MIMIC-IV demo: the clinical regime of the deletion audit.
 
 Read with NumPy alone. ODbL 1.0; the notice in ``data/icu`` goes with it.
 """

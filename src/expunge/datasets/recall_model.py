@@ -1,4 +1,4 @@
-"""The recall model of the learned regime, in NumPy: tokens in, keys, queries and decoded values out (protocol P2, P9).
+"""The recall model of the learned regime, in NumPy: tokens in, keys, queries and decoded values out.
 
 Its weights were trained by ``studies/learned_keys.py``, with torch, and ship with the package, so that the audits of
 learned keys need no torch. Weights are the trained float32 numbers; the arithmetic here is float64.

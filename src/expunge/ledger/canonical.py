@@ -4,7 +4,7 @@
 limits on size and nesting, with no key twice and no floating-point number anywhere (floats travel as
 hexadecimal strings, see :mod:`expunge.ledger.encoding`). So a signature over the bytes is a signature over
 the value, and no two readers can disagree about what was signed. Whatever the bytes, it raises nothing but
-:class:`~expunge.ledger.errors.CanonicalError`.
+VerificationError.
 """
 
 from __future__ import annotations

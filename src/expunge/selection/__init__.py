@@ -3,9 +3,9 @@
 >>> from expunge import selection
 >>> kept = selection.select("cover", keys, budget=0.25, sigma=2.0)
 
-Every policy gets the same `Context` and returns exactly the budgeted number of rows, the same ones for the same
-seed. `POLICIES` names them all; each module states its source, its formula and where it departs from it. NumPy
-and the solver are all they need.
+Every policy gets the same `Context` and returns exactly the budgeted number of rows, the same ones for the same seed;
+each module states its source, its formula and where it departs from it. It imports `expunge.problem` and
+`expunge.memory`, and needs no extra. Start at `context`, then `policies`, which names them all.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Deviations:
 
 1. Attention is the kernel readout's, not a model's softmax(qkᵀ/√d).
 2. Without queries the keys are the queries, each attending to all (H2O's are causal).
-3. H2O evicts one entry a step, greedily; here the sums over all queries rank once. Like the deletion paper's
+3. H2O evicts one entry per step, greedily; here the sums over all queries rank once. Like the deletion paper's
    proxy and unlike H2O it may therefore see the queries that it will be judged by: an advantage.
 4. ``recent`` is the share of the budget for the latest entries: 0 in the proxy, one half in H2O.
 """

@@ -1,4 +1,4 @@
-"""Support selection over a stream, maintained: one admission and one deletion a step instead of a fit.
+"""Support selection over a stream, maintained: one admission and one deletion per step instead of a fit.
 
 A window of n entries slides over a stream. The selection after each step is the support set of the window's fit at a
 fixed cap, which `Memory` keeps current through its checked edits, so the choice equals a fresh fit's at a fraction

@@ -1,6 +1,8 @@
 """The trainable gate: coefficients of a one-class support-vector fit as a differentiable layer (paper, App. B).
 
-Needs the extra ``torch``. The batched path needs nothing else; the maintained path uses the fp64 solver of `Memory`.
+It needs the extra ``torch`` and may import `expunge.problem`, `expunge.errors` and, for the maintained path and frozen
+layers, `expunge.solver`, `expunge.certificates` and `expunge.memory`; nothing here imports store or service. Start at
+`attention.SupportVectorAttention`, then `gate.SupportVectorGate`, then `differentiable_ops`.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from expunge.errors import InputError
-from expunge.torch.gate import Path, Solver, SupportVectorGate, fewest_gated, real_number, whole_number
-from expunge.torch.gated_readout import gated_readout
+from expunge.torch.differentiable_ops import gated_readout
+from expunge.torch.gate import SolvePath, Solver, SupportVectorGate, fewest_gated, real_number, whole_number
 
 __all__ = ["SupportVectorAttention"]
 
@@ -58,7 +58,7 @@ class SupportVectorAttention(nn.Module):
         gate_gradient: bool = True,
         ridge: float = 1e-3,
         bias: bool = False,
-        path: Path = "batched",
+        path: SolvePath = "batched",
         solver: Solver = "exact",
         op: str = "auto",
     ) -> None:
@@ -94,15 +94,15 @@ class SupportVectorAttention(nn.Module):
         self.out = nn.Linear(d_model, d_model, bias=bias)
         self.power = nn.Parameter(torch.arange(heads) / max(1, heads - 1) - 1.0) if gain == "learned" else None
         # Fixed caps let prefixes that no head gates be skipped without asking the device.
-        self._warm_up = 1 if learn_cap else fewest_gated(max(cap) if isinstance(cap, Sequence) else cap)
+        self._fewest_gated = 1 if learn_cap else fewest_gated(max(cap) if isinstance(cap, Sequence) else cap)
         self._masks: dict[tuple[object, ...], tuple[Tensor, Tensor]] = {}
         # Another source of gates (keys → (B, heads, c, T)), for a layer whose coefficients were edited elsewhere.
-        self.edited: Callable[[Tensor], Tensor] | None = None
+        self.replaced_gates: Callable[[Tensor], Tensor] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Attend within (B, T, d_model)."""
         queries, keys, values = self.project(x)
-        gates = self.gates(keys) if self.edited is None else self.edited(keys)
+        gates = self.gates(keys) if self.replaced_gates is None else self.replaced_gates(keys)
         scale, bias = 1.0 / math.sqrt(keys.shape[-1]), None
         if self.readout == "rbf":
             inverse = self.gate.sigma(keys).pow(-2)[:, None]
@@ -127,7 +127,7 @@ class SupportVectorAttention(nn.Module):
 
     def boundaries(self, length: int) -> list[int]:
         """Starts of the chunks whose prefix is gated in some head."""
-        return [start for start in range(self.chunk, length, self.chunk) if start >= self._warm_up]
+        return [start for start in range(self.chunk, length, self.chunk) if start >= self._fewest_gated]
 
     def gates(self, keys: Tensor) -> Tensor:
         """Gates (B, heads, c, T) of the last c chunks, the gated ones, for keys (B, heads, T, d)."""

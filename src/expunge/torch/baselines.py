@@ -20,7 +20,7 @@ from expunge.errors import InputError
 __all__ = ["DeltaNetAttention", "LinearAttention", "SoftmaxAttention"]
 
 
-class _Heads(nn.Module):
+class _HeadProjections(nn.Module):
     """Projections into heads and back."""
 
     def __init__(self, d_model: int, heads: int, bias: bool) -> None:
@@ -44,7 +44,7 @@ class _Heads(nn.Module):
         return merged
 
 
-class SoftmaxAttention(_Heads):
+class SoftmaxAttention(_HeadProjections):
     """Causal softmax; with `window` w a query sees its own key and the w − 1 before it."""
 
     def __init__(
@@ -70,7 +70,7 @@ class SoftmaxAttention(_Heads):
         return self.merge(torch.softmax(scores.masked_fill(~seen, -torch.inf), dim=-1) @ values)
 
 
-class LinearAttention(_Heads):
+class LinearAttention(_HeadProjections):
     """Causal linear attention, O(T) in memory of past chunks."""
 
     def __init__(self, d_model: int, heads: int, *, chunk: int = 64, bias: bool = False) -> None:
@@ -95,7 +95,7 @@ class LinearAttention(_Heads):
         return self.merge((mixed[..., :-1] / mixed[..., -1:]).to(x.dtype))
 
 
-class DeltaNetAttention(_Heads):
+class DeltaNetAttention(_HeadProjections):
     """Linear attention whose writes first subtract what the state already answers."""
 
     def __init__(self, d_model: int, heads: int, *, chunk: int = 64, bias: bool = False) -> None:

@@ -1,10 +1,10 @@
-"""Audit bridge: from a trained layer to memories that can be certified and deleted from (paper, §3 and App. B).
+"""From a trained layer to memories that can be certified and deleted from (paper, §3 and App. B).
 
 Training solves a ridged problem in fp32 and proves nothing. `freeze` takes the keys that a trained layer computes for a
-context, as they are, and solves the paper's problem on them in fp64, one `Memory` a head. From there on everything that
-holds for a memory holds for the gate: its states are checked, zero coefficients can be proved, and a record (the
-tokens of one subject) is deleted from every head, or from none, with one receipt a head. `applied` then lets the model
-read through the edited coefficients, to measure what it says.
+context, as they are, and solves the paper's problem on them in fp64, one `Memory` per head. From there on everything
+that holds for a memory holds for the gate: its states are checked, zero coefficients can be proved, and a record (the
+tokens of one subject) is deleted from every head, or from none, with one receipt per head. `applied` then lets the
+model read through the edited coefficients, to measure what it says.
 
 What a deletion covers is the gate of this layer over this prefix: a deleted token gets no weight from any query after
 the prefix. It does not cover what other tokens of the prefix took up from it before, nor the weights of the model; a
@@ -68,7 +68,7 @@ class FrozenLayer:
         return tuple(memory.prove() for memory in self.memories)
 
     def delete(self, tokens: Sequence[int] | int | None = None, *, subject: str | None = None) -> tuple[Receipt, ...]:
-        """Delete a token or tokens by their places, or a subject's, from every head; one receipt a head.
+        """Delete a token or tokens by their places, or a subject's, from every head; one receipt per head.
 
         If one head refuses, DeletionRefused is raised and no head has changed.
         """
@@ -85,12 +85,12 @@ class FrozenLayer:
 
         Keys between the prefix and the query's chunk are not gated: no memory covers them.
         """
-        layer, before = self.attention, self.attention.edited
-        layer.edited = self._gates
+        layer, before = self.attention, self.attention.replaced_gates
+        layer.replaced_gates = self._gates
         try:
             yield
         finally:
-            layer.edited = before
+            layer.replaced_gates = before
 
     def _gates(self, keys: Tensor) -> Tensor:
         layer, length = self.attention, keys.shape[2]
@@ -102,7 +102,7 @@ class FrozenLayer:
                 f"no chunk of this input starts at or after the frozen prefix of {self.count} tokens; give it at least "
                 f"{self.count + 1} tokens"
             )
-        self._recognise(keys)
+        self._require_frozen_keys(keys)
         alpha = self.coefficients.to(keys.device)
         padded = torch.zeros(1, alpha.shape[0], len(starts), length, dtype=alpha.dtype, device=keys.device)
         padded[..., : self.count] = alpha[:, None, :]
@@ -117,7 +117,7 @@ class FrozenLayer:
             gates[:, :, place, self.count :] = 1.0
         return gates
 
-    def _recognise(self, keys: Tensor) -> None:
+    def _require_frozen_keys(self, keys: Tensor) -> None:
         """Refuse another context: what is left of the prefix must have the keys that were frozen."""
         seen = unit_keys(keys) if self.attention.gate.normalize else keys
         close = CLOSE.get(keys.dtype, CLOSE[torch.float32])

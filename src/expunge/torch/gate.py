@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from expunge.errors import InputError
-from expunge.torch.batched_coefficients import OPS, full_precision, prefix_coefficients, prefix_lengths
+from expunge.torch.differentiable_ops import OPS, full_precision, prefix_coefficients, prefix_lengths
 from expunge.torch.maintained_coefficients import maintained_coefficients
 from expunge.torch.ops.coefficients.plain_coefficients import gram_matrix, natural_residual, solve_paper
 
 __all__ = ["SupportVectorGate", "fewest_gated", "real_number", "unit_keys", "whole_number"]
 
-Path = Literal["maintained", "batched"]
+SolvePath = Literal["maintained", "batched"]
 Solver = Literal["exact", "paper"]
 
 # How far n·C may be from 1 and count as 1.
@@ -49,7 +49,7 @@ class SupportVectorGate(nn.Module):
         self,
         cap: float | Sequence[float] = 0.25,
         sigma: float | Sequence[float] = 2.0,
-        path: Path = "batched",
+        path: SolvePath = "batched",
         *,
         heads: int | None = None,
         ridge: float = 1e-3,
@@ -119,23 +119,23 @@ class SupportVectorGate(nn.Module):
 
     def forward(self, keys: Tensor, return_offset: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         """Coefficients (..., n) of keys (..., n, d); with `return_offset` also ρ (...)."""
-        lead, count = self._check(keys)
-        self._feasible(count)
+        lead, count = self._require_keys(keys)
+        self._require_feasible(count)
         shaped = self._shaped(keys)
         alpha, offset = self._solve(shaped, [count])
         if not return_offset:
             return alpha.reshape(*lead, count)
-        return alpha.reshape(*lead, count), self._with_empty(shaped, [count], alpha, offset).reshape(lead)
+        return alpha.reshape(*lead, count), self._offsets_of_all(shaped, [count], alpha, offset).reshape(lead)
 
     def prefixes(self, keys: Tensor, counts: Sequence[int], *, even: bool = False) -> Tensor:
         """Coefficients of every prefix: keys (..., T, d) → (..., len(counts), T), zero beyond each prefix.
 
         With `even`, a head whose cap a prefix is too short for has 1/n there, instead of being refused.
         """
-        lead, length = self._check(keys)
+        lead, length = self._require_keys(keys)
         lengths = prefix_lengths(counts, length)
         if not even:
-            self._feasible(min(lengths))
+            self._require_feasible(min(lengths))
         return self._solve(self._shaped(keys), lengths)[0].reshape(*lead, len(lengths), length)
 
     @torch.no_grad()
@@ -145,12 +145,12 @@ class SupportVectorGate(nn.Module):
         The largest |α − clip(α − slack, 0, C)| of each problem, measured in fp64 before small coefficients are closed.
         A problem that ran out of iterations shows here.
         """
-        lead, length = self._check(keys)
+        lead, length = self._require_keys(keys)
         lengths = prefix_lengths([length] if counts is None else counts, length)
-        self._feasible(min(lengths))
+        self._require_feasible(min(lengths))
         shaped = self._shaped(keys)
         alpha, offset = self._solve(shaped, lengths, closing=0.0)
-        offset = self._with_empty(shaped, lengths, alpha, offset)
+        offset = self._offsets_of_all(shaped, lengths, alpha, offset)
         alpha, offset = (part.flatten(0, 1).double() for part in (alpha, offset))
         flat = shaped.flatten(0, 1).double()
         # The numbers that the solve had, in its precision.
@@ -172,7 +172,7 @@ class SupportVectorGate(nn.Module):
         """Normalized readout Σακv / Σακ at queries (..., m, d) with values (..., n, dv) → (..., m, dv)."""
         if values.ndim < 2 or values.shape[-2] != keys.shape[-2]:
             raise InputError(f"values must be (..., {keys.shape[-2]}, dv), one for each key, not {tuple(values.shape)}")
-        _fitting(values.shape[:-2], keys.shape[:-2], "values")
+        _require_broadcast(values.shape[:-2], keys.shape[:-2], "values")
         alpha = self(keys)
         exponents = self._exponents(queries, keys, alpha.dtype)
         # The paper's solver may leave the box, and then a coefficient is negative.
@@ -199,7 +199,7 @@ class SupportVectorGate(nn.Module):
         shape = (*keys.shape[:2], len(counts), keys.shape[2])
         return alpha.reshape(shape), offset.reshape(shape[:3])
 
-    def _with_empty(self, keys: Tensor, counts: Sequence[int], alpha: Tensor, offset: Tensor) -> Tensor:
+    def _offsets_of_all(self, keys: Tensor, counts: Sequence[int], alpha: Tensor, offset: Tensor) -> Tensor:
         """Offsets (B, h, b), those of empty margins included: all mass is at the cap, and the least t there is ρ."""
         if self.path == "maintained" or self.solver == "paper":
             return offset
@@ -233,11 +233,11 @@ class SupportVectorGate(nn.Module):
         shape = (*keys.shape[:2], len(counts), keys.shape[2])
         return torch.stack(coefficients, dim=1).reshape(shape), torch.stack(offsets, dim=1).reshape(shape[:3])
 
-    def _feasible(self, count: int) -> None:
+    def _require_feasible(self, count: int) -> None:
         if not self.learn_cap and count < self.least:
             raise InputError(f"a cap of {min(self._caps):g} needs at least {self.least} keys, not {count}")
 
-    def _check(self, keys: Tensor) -> tuple[torch.Size, int]:
+    def _require_keys(self, keys: Tensor) -> tuple[torch.Size, int]:
         if not isinstance(keys, Tensor):
             raise InputError(f"keys must be a tensor, not {type(keys).__name__}")
         if keys.ndim < 2 or 0 in keys.shape or not keys.is_floating_point():
@@ -256,7 +256,7 @@ class SupportVectorGate(nn.Module):
         """−‖x − x_i‖²/σ² of points (..., m, d) and keys (..., n, d) → (..., m, n), in the precision of the solve."""
         if points.ndim < 2 or points.shape[-1] != keys.shape[-1]:
             raise InputError(f"points must be (..., m, {keys.shape[-1]}), as wide as keys, not {tuple(points.shape)}")
-        _fitting(points.shape[:-2], keys.shape[:-2], "points")
+        _require_broadcast(points.shape[:-2], keys.shape[:-2], "points")
         if self.normalize:
             points, keys = unit_keys(points), unit_keys(keys)
         points, keys = points.to(kind), keys.to(kind)
@@ -286,7 +286,7 @@ def real_number(number: object, name: str) -> float:
         raise InputError(f"{name} must be a number, not {number!r}") from error
 
 
-def _fitting(lead: torch.Size, keys: torch.Size, name: str) -> None:
+def _require_broadcast(lead: torch.Size, keys: torch.Size, name: str) -> None:
     """Refuse tensors whose leading dimensions do not go with those of the keys."""
     try:
         torch.broadcast_shapes(lead, keys)  # type: ignore[no-untyped-call]

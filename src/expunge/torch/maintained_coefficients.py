@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from expunge.torch.single_backward import refuse_twice
+from expunge.torch.single_backward import refuse_second_derivative
 
 __all__ = ["maintained_coefficients"]
 
@@ -48,7 +48,7 @@ class _Maintained(torch.autograd.Function):
         keys, cap, sigma = ctx.saved_tensors
         with torch.no_grad():
             pulled = [
-                _pull(memory, bar, float(offset))
+                _pull_back(memory, bar, float(offset))
                 for memory, bar, offset in zip(
                     ctx.memories, alpha_bar.double().cpu().numpy(), offset_bar.tolist(), strict=True
                 )
@@ -57,10 +57,10 @@ class _Maintained(torch.autograd.Function):
                 torch.from_numpy(np.stack([part[place] for part in pulled])).to(like)
                 for place, like in enumerate((keys, cap, sigma))
             ]
-        return refuse_twice(gradients, (keys, cap, sigma, alpha_bar, offset_bar))
+        return refuse_second_derivative(gradients, (keys, cap, sigma, alpha_bar, offset_bar))
 
 
-def _pull(memory: Any, alpha_bar: Any, offset_bar: float) -> tuple[Any, Any, Any]:
+def _pull_back(memory: Any, alpha_bar: Any, offset_bar: float) -> tuple[Any, Any, Any]:
     """Cotangents of keys (n, d), cap and width of one problem."""
     from expunge.problem.kernel import kernel_block, squared_distances
     from expunge.solver.cold_fit import distinct_sites

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from expunge.errors import InputError
 
-__all__ = ["refuse_twice"]
+__all__ = ["refuse_second_derivative"]
 
 
-class _Once(torch.autograd.Function):
+class _WithoutDerivative(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, gradient: Tensor, *_sources: Tensor) -> Tensor:
         return gradient.view_as(gradient)
@@ -26,9 +26,9 @@ class _Once(torch.autograd.Function):
         )
 
 
-def refuse_twice(gradients: Sequence[Tensor], sources: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def refuse_second_derivative(gradients: Sequence[Tensor], sources: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The gradients as they are; differentiating them with respect to their sources raises InputError."""
     if not torch.is_grad_enabled():
         return tuple(gradients)
-    guard: Callable[..., Tensor] = _Once.apply
+    guard: Callable[..., Tensor] = _WithoutDerivative.apply
     return tuple(guard(gradient, *sources) for gradient in gradients)

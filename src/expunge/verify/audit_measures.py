@@ -1,6 +1,7 @@
 """What two kept states decide: every column of a comparison and of a projection, from the arrays alone.
 
-Written apart from the audits, which measured the same with code of their own.
+Written apart from the audits, which measured the same with code of their own; so the readout stands here again and is
+not that of `expunge.problem.readout`.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from expunge.problem.check import stationarity_terms
 from expunge.problem.kernel import kernel_block, squared_distances
 from expunge.types import AnyArray, Matrix, Vector
 
-__all__ = ["Kept", "measured", "projected", "readout", "score"]
+__all__ = ["RecordedState", "measured", "projected", "readout", "score"]
 
 _RESERVE, _MARGIN, _BOUND = 0, 1, 2
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class RecordedState:
     """A state as it is kept."""
 
     keys: Matrix
@@ -36,7 +37,7 @@ class Kept:
 
 
 def measured(
-    state: Kept, reference: Kept, probes: Matrix, threshold: float, *, recorded: bool
+    state: RecordedState, reference: RecordedState, probes: Matrix, threshold: float, *, recorded: bool
 ) -> dict[str, float | bool | None]:
     """Every column of a comparison that two states and their probes decide."""
     ours, theirs = score(state, probes), score(reference, probes)
@@ -89,7 +90,9 @@ def measured(
     return found
 
 
-def projected(point: Kept, given: Kept, tolerance: float, multiplier: float | None) -> dict[str, float | None]:
+def projected(
+    point: RecordedState, given: RecordedState, tolerance: float, multiplier: float | None
+) -> dict[str, float | None]:
     """Every column of a projection: what it misses of Equation 6's optimality conditions."""
     a, b, cap = point.coefficients, given.coefficients, given.cap
     gram = kernel_block(given.keys, given.keys, given.sigma)
@@ -119,7 +122,7 @@ def projected(point: Kept, given: Kept, tolerance: float, multiplier: float | No
     return found
 
 
-def score(state: Kept, points: Matrix) -> Vector:
+def score(state: RecordedState, points: Matrix) -> Vector:
     """2Σακ − ρ; a solver that recorded its groups leaves its reserve out."""
     _check_dimension(state, points)
     weights = (
@@ -128,7 +131,7 @@ def score(state: Kept, points: Matrix) -> Vector:
     return np.asarray(2.0 * kernel_block(points, state.keys, state.sigma) @ weights - state.offset)
 
 
-def readout(state: Kept, points: Matrix) -> Matrix:
+def readout(state: RecordedState, points: Matrix) -> Matrix:
     """Σακv / Σακ, every κ relative to that of the nearest key that weighs something."""
     if state.values is None:
         raise VerificationError(f"state {state.row['state']} has no values to read", code="archive-state-mismatch")
@@ -139,7 +142,7 @@ def readout(state: Kept, points: Matrix) -> Matrix:
     return np.asarray((weights / weights.sum(axis=1, keepdims=True)) @ state.values[active])
 
 
-def _check_dimension(state: Kept, points: Matrix) -> None:
+def _check_dimension(state: RecordedState, points: Matrix) -> None:
     # The compiled kernel reads as many coordinates as the first array has, and asks no further.
     if points.shape[1] != state.keys.shape[1]:
         raise VerificationError(
@@ -148,7 +151,7 @@ def _check_dimension(state: Kept, points: Matrix) -> None:
         )
 
 
-def _strictness(state: Kept) -> float:
+def _strictness(state: RecordedState) -> float:
     """Distance of an optimum from degeneracy."""
     slack = np.abs(state.offset - stationarity_terms(state.keys, state.coefficients, state.sigma))
     groups = _groups(state.coefficients, state.cap, 0.0) if state.groups is None else state.groups

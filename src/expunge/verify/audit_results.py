@@ -1,6 +1,6 @@
-"""The archive of an audit: every state checked from its keys, every difference and every reported number recomputed.
+"""The results of an audit: every state checked from its keys, every difference and every reported number recomputed.
 
-Format and steps: ``docs/formats/audit-archive.md``. Nothing here comes from audits, solver or memory: a state
+Format and steps: ``docs/formats/audit-results.md``. Nothing here comes from audits, solver or memory: a state
 is its keys, coefficients and offset; a comparison is two states and the points at which they are read; a reported
 number is a statistic of rows, by its own definition. Only what nobody can recompute is believed: which path an edit
 took, and how long it took.
@@ -27,10 +27,10 @@ from expunge.problem.check import check_state
 from expunge.problem.kernel import kernel_block
 from expunge.problem.tolerances import ACCEPTANCE
 from expunge.types import AnyArray, Matrix
-from expunge.verify.audit_measures import Kept, measured, projected, readout, score
+from expunge.verify.audit_measures import RecordedState, measured, projected, readout, score
 from expunge.verify.audit_statistics import Rows, statistic
 
-__all__ = ["FORMAT", "ROUNDING", "verify_archive"]
+__all__ = ["FORMAT", "ROUNDING", "verify_audit_results"]
 
 FORMAT: Final = "expunge/audit/v1"
 
@@ -51,11 +51,11 @@ _Row = dict[str, Any]
 _Seen = Callable[[str], None]
 
 
-def verify_archive(path: str | Path, *, watch: _Seen | None = None) -> None:
+def verify_audit_results(path: str | Path, *, watch: _Seen | None = None) -> None:
     """Verify every experiment in a folder that ``expunge audit`` wrote, or the folder of one experiment.
 
-    `watch` is told what was verified, one word a thing. Raises a named `ArchiveError`, or InputError and StoreError for
-    what is no archive at all.
+    `watch` is told what was verified, one word per thing. Raises a VerificationError, or InputError and StoreError
+    for what holds no results at all.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -383,10 +383,10 @@ class _Experiment:
         if told is None or not _close(float(told), value, tolerance):
             raise VerificationError(f"{self.name}: {label}: {column} is {value!r}, not {told!r}", code=code)
 
-    def _pair(self, row: _Row, first: str, second: str) -> tuple[Kept, Kept]:
+    def _pair(self, row: _Row, first: str, second: str) -> tuple[RecordedState, RecordedState]:
         return self._state(row[first], "archive-state-unknown"), self._state(row[second], "archive-state-unknown")
 
-    def _state(self, name: str, code: str) -> Kept:
+    def _state(self, name: str, code: str) -> RecordedState:
         row = self.states.get(name)
         if row is None:
             raise VerificationError(f"{self.name}: there is no state {name!r}", code="archive-state-unknown")
@@ -408,7 +408,7 @@ class _Experiment:
                 )
         if not (0.0 < cap <= 1.0 and 1e-150 <= sigma <= 1e150 and math.isfinite(offset)):
             raise VerificationError(f"{self.name}: {name} has cap {cap}, width {sigma} and offset {offset}", code=code)
-        return Kept(keys, coefficients, offset, cap, sigma, values, groups, row)
+        return RecordedState(keys, coefficients, offset, cap, sigma, values, groups, row)
 
     def _points(self, unit: str, expression: str) -> Matrix:
         found = self._array(unit, expression)

@@ -1,9 +1,9 @@
 """The file of a proved partition, and its check from the keys alone.
 
 ``verify_proof`` returns None only if the partition in the file is the optimal partition of the problem that the
-caller's keys, cap and width define, all taken as exact binary numbers (DESIGN §6). It asks no solver and repeats no
-step of the prover; :mod:`expunge.certificates.proof` encloses the margin system by an approximate inverse and its
-defect, here the file's witness is tested instead:
+caller's keys, cap and width define, all taken as exact binary numbers (docs/formats/proof.md). It asks no solver and
+repeats no step of the prover; :mod:`expunge.certificates.proof` encloses the margin system by an approximate inverse
+and its defect, here the file's witness is tested instead:
 
 1. Let α̃ be the witness on the margin S, exactly C·copies on the bound E, zero on the reserve, with mass exactly 1,
    and α the solution of the margin system, so t(α) = ρ on S. With δ = α − α̃: 1ᵀδ = 0 and 2K_SS δ = t_S(α̃) − ρ1.

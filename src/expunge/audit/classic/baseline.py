@@ -1,13 +1,13 @@
 """Both runs of the paper's solver (§4.4–4.6): the maintained update, checked by nobody, by a refit, or by the wrapper.
 
-- `Classic` is the update alone, as in the standalone audit: what it returns is what it returns.
-- `Initial` is the first sequential run: a state that fails the check at 1e-5 is replaced by a refit at 1e-10, and a
+- `ClassicUpdate` is the update alone, as in the standalone audit: what it returns is what it returns.
+- `InitialRun` is the first sequential run: a state that fails the check at 1e-5 is replaced by a refit at 1e-10, and a
   trajectory ends when the replacement fails too.
-- `Guarded` is the follow-up: the update works on a copy, a candidate that fails the check is rescued by a refit at
+- `GuardedRun` is the follow-up: the update works on a copy, a candidate that fails the check is rescued by a refit at
   1e-12, then 1e-13, unclipped, with the minimax offset; if none passes, the edit is refused and the old state stays.
 
 The check, the thresholds and the programs are the paper's. References come from the same solver, as in the paper
-(`refit`, `strict_refit`); the audits add an independent one. How the update fails is told in `classic_path`.
+(`refit`, `strict_refit`); the audits add an independent one. How the update fails is told in `update`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from expunge.audit.classic.events import ClassicFailure, Event, Trace
-from expunge.audit.classic.program import project
 from expunge.audit.classic.update import BOUND, MARGIN, RESERVE, ClassicPath
 from expunge.errors import SolveError
 from expunge.problem.check import StateCheck, check_state
@@ -31,14 +30,13 @@ from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = [
     "STRICT_TOLERANCES",
-    "Classic",
     "ClassicState",
-    "Guarded",
-    "Initial",
-    "Step",
+    "ClassicStep",
+    "ClassicUpdate",
+    "GuardedRun",
+    "InitialRun",
     "WrongEvent",
     "decay",
-    "project",
     "refit",
     "strict_refit",
 ]
@@ -95,7 +93,7 @@ class WrongEvent:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class ClassicStep:
     """What one edit, or the first fit, came to.
 
     ``candidate`` is what the update returned, unchecked, None if it raised; ``published`` is the state that counts
@@ -113,7 +111,7 @@ class Step:
     traces: tuple[Trace, ...] = ()
 
 
-class Classic:
+class ClassicUpdate:
     """The maintained update alone. After a step with the status "failed" there is no state."""
 
     def __init__(self, path: ClassicPath) -> None:
@@ -143,39 +141,39 @@ class Classic:
         """Make an independent copy."""
         return type(self)(self._path.copy())
 
-    def delete(self, row: int) -> Step:
+    def delete(self, row: int) -> ClassicStep:
         """Remove one row by the reverse path."""
         return _edit(self._path, row)
 
-    def admit(self, key: Vector) -> Step:
+    def admit(self, key: Vector) -> ClassicStep:
         """Append one key (d,) by the forward path."""
         return _edit(self._path, key)
 
 
-class Initial:
+class InitialRun:
     """The first sequential run: check, refit at 1e-10, stop when that fails too."""
 
     def __init__(self, path: ClassicPath) -> None:
         self._path = path
 
     @classmethod
-    def start(cls, keys: Matrix, *, cap: float, sigma: float) -> tuple[Self | None, Step]:
+    def start(cls, keys: Matrix, *, cap: float, sigma: float) -> tuple[Self | None, ClassicStep]:
         """Fit; a first state that fails the check ends the trajectory before it begins."""
         path = ClassicPath.fit(keys, cap=cap, sigma=sigma)
         state = ClassicState.of(path)
         if not path.check().passed:
-            return None, Step("failed", "", state, None, error=_complaint(path.check()))
-        return cls(path), Step("returned", "fit", state, state)
+            return None, ClassicStep("failed", "", state, None, error=_complaint(path.check()))
+        return cls(path), ClassicStep("returned", "fit", state, state)
 
-    def delete(self, row: int) -> Step:
+    def delete(self, row: int) -> ClassicStep:
         """Remove one row."""
         return self._settle(_edit(self._path, row))
 
-    def admit(self, key: Vector) -> Step:
+    def admit(self, key: Vector) -> ClassicStep:
         """Append one key (d,)."""
         return self._settle(_edit(self._path, key))
 
-    def _settle(self, step: Step) -> Step:
+    def _settle(self, step: ClassicStep) -> ClassicStep:
         if step.candidate is not None and self._path.check().passed:
             return step
         complaint = step.error if step.candidate is None else _complaint(self._path.check())
@@ -188,34 +186,34 @@ class Initial:
         return _amended(step, "returned", "fallback", ClassicState.of(self._path), complaint)
 
 
-class Guarded:
+class GuardedRun:
     """The follow-up: a copy is updated and checked, then rescued at 1e-12 and 1e-13, then refused."""
 
     def __init__(self, path: ClassicPath) -> None:
         self._path = path
 
     @classmethod
-    def start(cls, keys: Matrix, *, cap: float, sigma: float) -> tuple[Self | None, Step]:
+    def start(cls, keys: Matrix, *, cap: float, sigma: float) -> tuple[Self | None, ClassicStep]:
         """Fit, rescuing a first state that fails the check."""
         path = ClassicPath.fit(keys, cap=cap, sigma=sigma)
         state = ClassicState.of(path)
         if path.check().passed:
-            return cls(path), Step("returned", "fit", state, state)
+            return cls(path), ClassicStep("returned", "fit", state, state)
         complaint = _complaint(path.check())
         rescued = _rescue(path)
         if rescued is None:
-            return None, Step("failed", "", state, None, error=complaint)
-        return cls(rescued[0]), Step("returned", rescued[1], state, ClassicState.of(rescued[0]), error=complaint)
+            return None, ClassicStep("failed", "", state, None, error=complaint)
+        return cls(rescued[0]), ClassicStep("returned", rescued[1], state, ClassicState.of(rescued[0]), error=complaint)
 
-    def delete(self, row: int) -> Step:
+    def delete(self, row: int) -> ClassicStep:
         """Remove one row, or refuse."""
         return self._transact(row)
 
-    def admit(self, key: Vector) -> Step:
+    def admit(self, key: Vector) -> ClassicStep:
         """Append one key (d,), or refuse."""
         return self._transact(key)
 
-    def _transact(self, change: int | Vector) -> Step:
+    def _transact(self, change: int | Vector) -> ClassicStep:
         candidate = self._path.copy()
         step = _edit(candidate, change)
         if step.candidate is not None and candidate.check().passed:
@@ -258,7 +256,7 @@ def decay(
     return ClassicState(coefficients, offset, _groups(coefficients, cap))
 
 
-def _edit(path: ClassicPath, change: int | Vector) -> Step:
+def _edit(path: ClassicPath, change: int | Vector) -> ClassicStep:
     """Delete a row or admit a key, in place, and tell what happened."""
     admission = isinstance(change, np.ndarray)
     entries = np.append(path.entries, path.born) if admission else path.entries.copy()
@@ -278,8 +276,8 @@ def _edit(path: ClassicPath, change: int | Vector) -> Step:
     events = path.events[before:]
     wrong = next((_wrong(event, entries) for event in events if event.wrong_side), None)
     if candidate is None:
-        return Step("failed", "", None, None, len(events), wrong, error)
-    return Step("returned", "update", candidate, candidate, len(events), wrong, error, traces)
+        return ClassicStep("failed", "", None, None, len(events), wrong, error)
+    return ClassicStep("returned", "update", candidate, candidate, len(events), wrong, error, traces)
 
 
 def _wrong(event: Event, entries: IndexArray) -> WrongEvent:
@@ -288,8 +286,10 @@ def _wrong(event: Event, entries: IndexArray) -> WrongEvent:
     return WrongEvent(event.number, row, group, event.slack, event.rate, event.step)
 
 
-def _amended(step: Step, status: Status, path: str, state: ClassicState | None, error: str | None) -> Step:
-    return Step(status, path, step.candidate, state, step.events, step.wrong, error, step.traces)
+def _amended(
+    step: ClassicStep, status: Status, path: str, state: ClassicState | None, error: str | None
+) -> ClassicStep:
+    return ClassicStep(status, path, step.candidate, state, step.events, step.wrong, error, step.traces)
 
 
 def _rescue(path: ClassicPath) -> tuple[ClassicPath, str] | None:

@@ -1,4 +1,5 @@
 """The selection experiments: which entries survive a smaller context, on synthetic, clinical and text data.
 
-Imports `expunge.selection` for the policies and the audit's engine. Start with `experiment.py`.
+It imports `expunge.selection` for the policies, `expunge.datasets` for the data and the audit's engine. Start at
+`experiment`, which runs the other modules, then `policy_arms`.
 """

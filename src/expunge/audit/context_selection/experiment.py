@@ -1,4 +1,4 @@
-"""``expunge audit selection``: which entries survive a smaller context (paper, App. A; protocols P7 and P8).
+"""``expunge audit selection``: which entries survive a smaller context (docs/results/protocols.md).
 
 The parts are modules of their own: skewed redundancy, the negative control, event hours of intensive-care stays, a text
 memory, and what deleting a person or a patient does to the others. Everything here runs on what ships with the
@@ -13,15 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expunge.audit.context_selection import negative_control as control
-from expunge.audit.context_selection import patient_deletion as patients
-from expunge.audit.context_selection import redundancy
-from expunge.audit.context_selection import stays as clinical
-from expunge.audit.context_selection import text_memory as text
-from expunge.audit.context_selection.policy_arms import ARMS, FULL, Measured
+from expunge.audit.context_selection import event_hours, negative_control, patient_deletion, redundancy, text_memory
+from expunge.audit.context_selection.policy_arms import ARMS, FULL, ArmResult
 from expunge.audit.engine import Experiment, Plan, Task
 from expunge.audit.numbers import Number
-from expunge.audit.task_record import Outcome, Place
+from expunge.audit.task_record import RowLabels, TaskRecord
 from expunge.selection import POLICIES
 
 if TYPE_CHECKING:
@@ -57,17 +53,17 @@ def _seeds(plan: Plan) -> Sequence[int]:
 
 
 def _models(plan: Plan) -> list[int]:
-    seeds = sorted({model.seed for model in control.trained_models()})
+    seeds = sorted({model.seed for model in negative_control.trained_models()})
     return seeds[:QUICK_MODELS] if plan.quick else seeds
 
 
 def _persons(plan: Plan) -> tuple[str, ...]:
-    everyone = text.persons(text.load_memories("memorybank", None)[0])
+    everyone = text_memory.persons(text_memory.load_memories("memorybank", None)[0])
     return everyone[:QUICK_PERSONS] if plan.quick else everyone
 
 
 def _patients(plan: Plan) -> int:
-    return QUICK_PATIENTS if plan.quick else patients.TRIALS
+    return QUICK_PATIENTS if plan.quick else patient_deletion.TRIALS
 
 
 def _source(plan: Plan) -> str:
@@ -85,29 +81,34 @@ def _text(share: float) -> str:
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
-    stays, flow = clinical.load_stays(_source(plan), plan.clinical)
+    stays, flow = event_hours.load_stays(_source(plan), plan.clinical)
     return {
         "redundancy": {"seeds": [redundancy.PAPER_SEED, *_seeds(plan)], "trials": redundancy.TRIALS},
-        "control": {"seeds": _models(plan), "sequences": control.SEQUENCES, "cap": control.CAP, "sigma": control.SIGMA},
-        "clinical": {"source": _source(plan), "stays": len(stays), "flow": dict(flow), "sigma": clinical.SIGMA},
-        "text": {"budgets": text.BUDGETS, "sigma": text.SIGMA, "nu": text.NU},
-        "patients": {"trials": _patients(plan), "nu": patients.NU, "sigma": patients.SIGMA},
+        "control": {
+            "seeds": _models(plan),
+            "sequences": negative_control.SEQUENCES,
+            "cap": negative_control.CAP,
+            "sigma": negative_control.SIGMA,
+        },
+        "clinical": {"source": _source(plan), "stays": len(stays), "flow": dict(flow), "sigma": event_hours.SIGMA},
+        "text": {"budgets": text_memory.BUDGETS, "sigma": text_memory.SIGMA, "nu": text_memory.NU},
+        "patients": {"trials": _patients(plan), "nu": patient_deletion.NU, "sigma": patient_deletion.SIGMA},
         "policies": {name: repr(policy) for name, policy in ARMS.items()},
     }
 
 
 def _tasks(plan: Plan) -> list[Task]:
-    stays, _ = clinical.load_stays(_source(plan), plan.clinical)
+    stays, _ = event_hours.load_stays(_source(plan), plan.clinical)
     tasks = [Task("redundancy-paper", {"part": "paper"})]
     tasks += [Task(f"redundancy-{seed}", {"part": "seed", "seed": seed}) for seed in _seeds(plan)]
     tasks += [Task(f"control-{seed}", {"part": "control", "seed": seed}) for seed in _models(plan)]
-    for place, version in enumerate(clinical.VERSIONS):
-        places = clinical.eligible(stays, version)
+    for place, version in enumerate(event_hours.VERSIONS):
+        places = event_hours.eligible(stays, version)
         for start in range(0, len(places), CHUNK):
             chosen = list(places[start : start + CHUNK])
             arguments = {"part": "clinical", "version": version, "places": chosen}
             tasks.append(Task(f"clinical-{place}-{start:05d}", arguments))
-    tasks += [Task(f"text-{share:.2f}", {"part": "text", "share": share}) for share in text.BUDGETS]
+    tasks += [Task(f"text-{share:.2f}", {"part": "text", "share": share}) for share in text_memory.BUDGETS]
     tasks += [
         Task(f"person-{place:02d}", {"part": "person", "place": place, "person": person})
         for place, person in enumerate(_persons(plan))
@@ -116,7 +117,7 @@ def _tasks(plan: Plan) -> list[Task]:
 
 
 def _scheduled(plan: Plan) -> dict[str, int]:
-    stays, _ = clinical.load_stays(_source(plan), plan.clinical)
+    stays, _ = event_hours.load_stays(_source(plan), plan.clinical)
     counts = {}
     for arm in (*ARMS, FULL):
         counts[f"{PAPER}/{arm}"] = redundancy.TRIALS
@@ -124,47 +125,47 @@ def _scheduled(plan: Plan) -> dict[str, int]:
         counts[f"{HALF}/{arm}"] = len(_models(plan))
     for arm in ("without", "with the gate"):
         counts[f"{TRAINED}/{arm}"] = len(_models(plan))
-    for version in clinical.VERSIONS:
-        number = len(clinical.eligible(stays, version))
+    for version in event_hours.VERSIONS:
+        number = len(event_hours.eligible(stays, version))
         if number:
             counts |= {f"{_clinical(version)}/{arm}": number for arm in (*POLICIES, FULL)}
-    users = len(set(text.load_memories("memorybank", None)[0].trials.tolist()))
-    for share in text.BUDGETS:
-        counts |= {f"{_text(share)}/{arm}": users for arm in (*ARMS, FULL, text.LONGEST)}
+    users = len(set(text_memory.load_memories("memorybank", None)[0].trials.tolist()))
+    for share in text_memory.BUDGETS:
+        counts |= {f"{_text(share)}/{arm}": users for arm in (*ARMS, FULL, text_memory.LONGEST)}
     for arm in ("memory", "similarity"):
         counts[f"{PERSONS}/{arm}"] = len(_persons(plan))
     return counts | {f"{PATIENTS}/memory": _patients(plan)}
 
 
-def _perform(plan: Plan, task: Task) -> Outcome:
-    outcome, given = Outcome(task.unit), task.arguments
+def _perform(plan: Plan, task: Task) -> TaskRecord:
+    record, given = TaskRecord(task.unit), task.arguments
     part = given["part"]
     if part == "paper":
-        _record(outcome, redundancy.measure_trials(redundancy.PAPER_SEED, redundancy.TRIALS, PAPER))
+        _record(record, redundancy.measure_trials(redundancy.PAPER_SEED, redundancy.TRIALS, PAPER))
     elif part == "seed":
-        _record(outcome, redundancy.measure_seed(given["seed"], redundancy.TRIALS, OTHERS, given["seed"]))
+        _record(record, redundancy.measure_seed(given["seed"], redundancy.TRIALS, OTHERS, given["seed"]))
     elif part == "control":
-        _control(outcome, given["seed"])
+        _control(record, given["seed"])
     elif part == "clinical":
         version = given["version"]
-        rows = clinical.measure_stays(_source(plan), plan.clinical, version, given["places"], _clinical(version))
-        _record(outcome, rows)
+        rows = event_hours.measure_stays(_source(plan), plan.clinical, version, given["places"], _clinical(version))
+        _record(record, rows)
     elif part == "text":
-        (memory,) = text.load_memories("memorybank", None)
-        _record(outcome, text.measure_memory(memory, given["share"], _text(given["share"])))
+        (memory,) = text_memory.load_memories("memorybank", None)
+        _record(record, text_memory.measure_memory(memory, given["share"], _text(given["share"])))
     elif part == "person":
-        _person(outcome, given["place"], given["person"])
+        _person(record, given["place"], given["person"])
     else:
-        _delete_patients(plan, outcome)
-    return outcome
+        _delete_patients(plan, record)
+    return record
 
 
-def _record(outcome: Outcome, rows: Sequence[Measured]) -> None:
+def _record(record: TaskRecord, rows: Sequence[ArmResult]) -> None:
     """Keep rows, each with its distance from two arms of the same trial."""
     beside = {(row.regime, row.trial, row.arm): row.recall for row in rows}
     for row in rows:
-        outcome.trial(
-            Place(row.regime, row.arm, row.trial),
+        record.trial(
+            RowLabels(row.regime, row.arm, row.trial),
             "select",
             "returned",
             row.arm,
@@ -178,13 +179,13 @@ def _record(outcome: Outcome, rows: Sequence[Measured]) -> None:
         )
 
 
-def _control(outcome: Outcome, seed: int) -> None:
-    for model in control.trained_models():
+def _control(record: TaskRecord, seed: int) -> None:
+    for model in negative_control.trained_models():
         if model.seed != seed:
             continue
-        row, active = control.measure_trained(model, TRAINED, seed)
-        outcome.trial(
-            Place(row.regime, row.arm, seed),
+        row, active = negative_control.measure_trained(model, TRAINED, seed)
+        record.trial(
+            RowLabels(row.regime, row.arm, seed),
             "read",
             "returned",
             row.arm,
@@ -194,19 +195,19 @@ def _control(outcome: Outcome, seed: int) -> None:
             active=active,
         )
         if not model.gated:
-            _record(outcome, control.measure_half(model, HALF, seed))
+            _record(record, negative_control.measure_half(model, HALF, seed))
 
 
-def _person(outcome: Outcome, trial: int, person: str) -> None:
-    (memory,) = text.load_memories("memorybank", None)
-    done = text.delete_person(memory, person)
+def _person(record: TaskRecord, trial: int, person: str) -> None:
+    (memory,) = text_memory.load_memories("memorybank", None)
+    done = text_memory.delete_person(memory, person)
     status = "refused" if done.outcome == "refused" else "returned"
     for arm, before, after in (
         ("memory", done.before, done.after),
         ("similarity", done.similar_before, done.similar_after),
     ):
-        outcome.trial(
-            Place(PERSONS, arm, trial),
+        record.trial(
+            RowLabels(PERSONS, arm, trial),
             "delete",
             status,
             done.outcome,
@@ -219,11 +220,11 @@ def _person(outcome: Outcome, trial: int, person: str) -> None:
         )
 
 
-def _delete_patients(plan: Plan, outcome: Outcome) -> None:
-    stays, _ = clinical.load_stays(_source(plan), plan.clinical)
-    for done in patients.delete_patients(stays, _patients(plan)):
-        outcome.trial(
-            Place(PATIENTS, "memory", done.trial),
+def _delete_patients(plan: Plan, record: TaskRecord) -> None:
+    stays, _ = event_hours.load_stays(_source(plan), plan.clinical)
+    for done in patient_deletion.delete_patients(stays, _patients(plan)):
+        record.trial(
+            RowLabels(PATIENTS, "memory", done.trial),
             "delete",
             "refused" if done.outcome == "refused" else "returned",
             done.outcome,
@@ -276,7 +277,7 @@ def _headlines(numbers: Mapping[str, float]) -> list[str]:
     for arm in (*POLICIES, FULL):
         cells = [
             (f"{numbers[f'{regime}/{arm}/recall/mean']:.3f}" if f"{regime}/{arm}/recall/mean" in numbers else "-")
-            for regime in (PAPER, OTHERS, HALF, *map(_clinical, clinical.VERSIONS), _text(0.25))
+            for regime in (PAPER, OTHERS, HALF, *map(_clinical, event_hours.VERSIONS), _text(0.25))
         ]
         lines.append(f"{arm:<24} " + "  ".join(f"{cell:>6}" for cell in cells))
     lines.append("columns: seed 0, other seeds, negative control with half kept, SpO2 held out, same channel, evidence")

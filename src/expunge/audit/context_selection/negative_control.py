@@ -1,4 +1,4 @@
-"""The negative control: ten distinct pairs, nothing redundant, nothing to gain (paper, App. A; protocol P7).
+"""The negative control: ten distinct pairs, nothing redundant, nothing to gain (docs/results/protocols.md).
 
 A model maps inputs (5) to keys and queries (4) by two matrices and answers with the kernel readout of values (3),
 σ = 1.5, weighted by the gate at C = 0.3 or not at all. Its input is ten pairs, N(0, I), and its query the input of one
@@ -24,9 +24,9 @@ from importlib.resources import files
 
 import numpy as np
 
-from expunge.audit.context_selection.policy_arms import Measured, choices
+from expunge.audit.context_selection.policy_arms import ArmResult, choices
 from expunge.memory.memory import Memory
-from expunge.problem.kernel import kernel_block
+from expunge.problem.readout import readout
 from expunge.selection import Context
 from expunge.types import IndexArray, Matrix
 
@@ -78,7 +78,7 @@ def draw_sequences(count: int = SEQUENCES) -> tuple[Matrix, Matrix, IndexArray, 
     return inputs[:count], values[:count], asked[:count], noisy[:count]
 
 
-def measure_trained(model: TrainedModel, regime: str, trial: int) -> tuple[Measured, float]:
+def measure_trained(model: TrainedModel, regime: str, trial: int) -> tuple[ArmResult, float]:
     """Recall@1 with the model's own readout, and the share of entries that are active at the gate's cap."""
     right, active = [], []
     for inputs, values, asked, noisy in zip(*draw_sequences(), strict=True):
@@ -87,10 +87,10 @@ def measure_trained(model: TrainedModel, regime: str, trial: int) -> tuple[Measu
         active.append(np.count_nonzero(memory.coefficients) / PAIRS)
         right.append(_answers(memory.keys, values, weights, (noisy @ model.query.T)[[asked]])[0] == asked)
     arm = "with the gate" if model.gated else "without"
-    return Measured(regime, arm, trial, PAIRS, PAIRS, float(np.mean(right))), float(np.mean(active))
+    return ArmResult(regime, arm, trial, PAIRS, PAIRS, float(np.mean(right))), float(np.mean(active))
 
 
-def measure_half(model: TrainedModel, regime: str, trial: int) -> list[Measured]:
+def measure_half(model: TrainedModel, regime: str, trial: int) -> list[ArmResult]:
     """Recall@1 of all ten pairs when five are kept, by each arm."""
     rng = np.random.RandomState(model.seed)
     hits: dict[str, list[float]] = {}
@@ -101,11 +101,10 @@ def measure_half(model: TrainedModel, regime: str, trial: int) -> list[Measured]
             answers = kept[_answers(context.keys[kept], values[kept], np.ones(kept.size), queries)]
             hits.setdefault(arm, []).append(float(np.mean(answers == np.arange(PAIRS))))
     sizes = {arm: PAIRS if arm == "full" else KEPT for arm in hits}
-    return [Measured(regime, arm, trial, PAIRS, sizes[arm], float(np.mean(got))) for arm, got in hits.items()]
+    return [ArmResult(regime, arm, trial, PAIRS, sizes[arm], float(np.mean(got))) for arm, got in hits.items()]
 
 
 def _answers(keys: Matrix, values: Matrix, weights: Matrix, queries: Matrix) -> IndexArray:
     """The entry whose value is nearest to the readout at each query."""
-    similarity = kernel_block(np.ascontiguousarray(queries), np.ascontiguousarray(keys), SIGMA) * weights
-    readout = similarity @ values / similarity.sum(axis=1, keepdims=True)
-    return np.asarray(np.linalg.norm(readout[:, None, :] - values[None, :, :], axis=2).argmin(axis=1))
+    read = readout(np.ascontiguousarray(keys), values, weights, np.ascontiguousarray(queries), SIGMA)
+    return np.asarray(np.linalg.norm(read[:, None, :] - values[None, :, :], axis=2).argmin(axis=1))

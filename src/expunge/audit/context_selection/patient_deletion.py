@@ -1,4 +1,4 @@
-"""Deleting a patient from a memory of several (paper, App. A and "Record edits"; protocol P8's last line).
+"""Deleting a patient from a memory of several (paper, App. A; docs/results/protocols.md).
 
 Five patients, at most 48 hours each, an hour kept only if it is more than 0.1 standard units from every kept one of its
 patient; ν = 0.5, σ = 2. One patient, drawn at random, is deleted in one transaction. The state is compared with a fresh
@@ -21,14 +21,14 @@ from expunge.memory.memory import Memory
 from expunge.problem.kernel import kernel_block
 from expunge.solver.backends import solve_reference
 
-__all__ = ["TRIALS", "PatientDeleted", "delete_patients"]
+__all__ = ["TRIALS", "PatientDeletion", "delete_patients"]
 
 TRIALS, PATIENTS, HOURS, APART = 100, 5, 48, 0.1
 NU, SIGMA, JITTER = 0.5, 2.0, 0.02
 
 
 @dataclass(frozen=True)
-class PatientDeleted:
+class PatientDeletion:
     """One deletion: the patient's weight before and after, the others' entries lost, the distance to a fresh solve."""
 
     trial: int
@@ -43,7 +43,7 @@ class PatientDeleted:
     worst_residual: float | None
 
 
-def delete_patients(stays: Sequence[Stay], trials: int = TRIALS) -> Iterator[PatientDeleted]:
+def delete_patients(stays: Sequence[Stay], trials: int = TRIALS) -> Iterator[PatientDeletion]:
     """Delete one of five patients, again and again."""
     rng = np.random.default_rng(0)
     first: dict[str, Stay] = {}
@@ -63,13 +63,13 @@ def delete_patients(stays: Sequence[Stay], trials: int = TRIALS) -> Iterator[Pat
         try:
             outcome = memory.delete(subject=gone).outcome
         except DeletionRefused:
-            yield PatientDeleted(trial, len(keys), int(theirs.sum()), "refused", weight, None, None, None, None, None)
+            yield PatientDeletion(trial, len(keys), int(theirs.sum()), "refused", weight, None, None, None, None, None)
             continue
         fresh = solve_reference(memory.keys, cap=memory.cap, sigma=SIGMA, backend="daqp")
         probes = np.vstack([memory.keys, keys[theirs], memory.keys + jitter])
         reference = 2.0 * kernel_block(probes, memory.keys, SIGMA) @ fresh.coefficients - fresh.offset
         still = np.array([subject == gone for subject in memory.subjects])
-        yield PatientDeleted(
+        yield PatientDeletion(
             trial,
             len(keys),
             int(theirs.sum()),

@@ -1,6 +1,6 @@
 """What every selection experiment shares: its arms, and a row of what was measured.
 
-Arms are the policies of `expunge.selection`, the attempts that did not become one (`selection_attempts`), and ``full``,
+Arms are the policies of `expunge.selection`, the attempts that did not become one (`attempted_policies`), and ``full``,
 the context with nothing dropped. All arms of a trial see one context and keep the same number of entries.
 """
 
@@ -11,19 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from expunge.audit.context_selection.trial_policies import ATTEMPTS
+from expunge.audit.context_selection.attempted_policies import ATTEMPTS
 from expunge.selection import POLICIES, Context, Policy, Support
 from expunge.selection.policies import selected
 from expunge.types import IndexArray
 
-__all__ = ["ARMS", "FULL", "Measured", "choices", "mean_of"]
+__all__ = ["ARMS", "FULL", "ArmResult", "choices", "mean_of"]
 
 FULL = "full"
 ARMS: dict[str, Policy] = {**POLICIES, **ATTEMPTS}
 
 
 @dataclass(frozen=True)
-class Measured:
+class ArmResult:
     """One arm's outcome in one trial.
 
     ``recall`` is the experiment's measure: of rare groups, of pairs, of event hours, of evidence. ``common`` is the
@@ -58,12 +58,12 @@ def choices(
     yield FULL, np.arange(len(context), dtype=np.int64)
 
 
-def mean_of(rows: list[Measured], regime: str, trial: int) -> Iterator[Measured]:
+def mean_of(rows: list[ArmResult], regime: str, trial: int) -> Iterator[ArmResult]:
     """Each arm's means over several trials, as one row of a coarser trial."""
     for arm in dict.fromkeys(row.arm for row in rows):
         mine = [row for row in rows if row.arm == arm]
         seconds = [row.common for row in mine if row.common is not None]
-        yield Measured(
+        yield ArmResult(
             regime,
             arm,
             trial,

@@ -1,4 +1,4 @@
-"""Selection under skewed redundancy (paper, App. A; protocol P7).
+"""Selection under skewed redundancy (paper, App. A; docs/results/protocols.md).
 
 A context has six singleton groups and six groups of ten near-copies, d = 4: centres 1.5·N(0, I), keys centre
 + 0.15·N(0, I), the singletons first. Two queries a group, centre + 0.05·N(0, I); the second of each is held out.
@@ -17,13 +17,22 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from expunge.audit.context_selection.policy_arms import Measured, choices, mean_of
+from expunge.audit.context_selection.policy_arms import ArmResult, choices, mean_of
 from expunge.problem.kernel import kernel_block
 from expunge.selection import Context
 from expunge.selection.support import support_fit
 from expunge.types import IndexArray, Matrix
 
-__all__ = ["PAPER_SEED", "SEEDS", "TRIALS", "Skewed", "draw_contexts", "group_recall", "measure_seed", "measure_trials"]
+__all__ = [
+    "PAPER_SEED",
+    "SEEDS",
+    "TRIALS",
+    "SkewedContext",
+    "draw_contexts",
+    "group_recall",
+    "measure_seed",
+    "measure_trials",
+]
 
 PAPER_SEED, SEEDS, TRIALS = 0, tuple(range(100, 120)), 60
 RARE, COMMON, COPIES = 6, 6, 10
@@ -32,7 +41,7 @@ SIGMA, NU = 1.2, 0.45
 
 
 @dataclass(frozen=True, eq=False)
-class Skewed:
+class SkewedContext:
     """One context: keys (66, 4) with their groups, queries (24, 4) with theirs; groups below 6 are singletons.
 
     ``rng`` is the trial's generator as the draws left it: the uniform policy continues it.
@@ -46,7 +55,7 @@ class Skewed:
     rng: np.random.RandomState
 
 
-def draw_contexts(seed: int, trials: int) -> Iterator[Skewed]:
+def draw_contexts(seed: int, trials: int) -> Iterator[SkewedContext]:
     """Contexts in the order of the module's docstring. The uniform sample of each must be drawn before the next."""
     rng = np.random.RandomState(seed)
     sizes = [1] * RARE + [COPIES] * COMMON
@@ -56,7 +65,7 @@ def draw_contexts(seed: int, trials: int) -> Iterator[Skewed]:
             [centre + SPREAD * rng.randn(size, DIMENSION) for centre, size in zip(centres, sizes, strict=True)]
         )
         queries = np.vstack([centre + QUERY_NOISE * rng.randn(2, DIMENSION) for centre in centres])
-        yield Skewed(
+        yield SkewedContext(
             keys,
             np.repeat(np.arange(len(sizes)), sizes),
             queries,
@@ -66,7 +75,7 @@ def draw_contexts(seed: int, trials: int) -> Iterator[Skewed]:
         )
 
 
-def group_recall(context: Skewed, kept: IndexArray) -> tuple[float, float]:
+def group_recall(context: SkewedContext, kept: IndexArray) -> tuple[float, float]:
     """Share of held-out queries answered with their group, for singleton groups and for the others."""
     weights = kernel_block(context.queries[context.held_out], context.keys[kept], SIGMA)
     shares = weights @ np.eye(RARE + COMMON)[context.groups[kept]]
@@ -75,7 +84,7 @@ def group_recall(context: Skewed, kept: IndexArray) -> tuple[float, float]:
     return float(right[asked < RARE].mean()), float(right[asked >= RARE].mean())
 
 
-def measure_trials(seed: int, trials: int, regime: str) -> list[Measured]:
+def measure_trials(seed: int, trials: int, regime: str) -> list[ArmResult]:
     """Every arm in every trial of one seed."""
     rows = []
     for number, drawn in enumerate(draw_contexts(seed, trials)):
@@ -85,10 +94,10 @@ def measure_trials(seed: int, trials: int, regime: str) -> list[Measured]:
         budget = int(np.count_nonzero(coefficients))
         for arm, kept in choices(context, budget, drawn.rng, nu=NU):
             rare, common = group_recall(drawn, kept)
-            rows.append(Measured(regime, arm, number, len(context), kept.size, rare, common))
+            rows.append(ArmResult(regime, arm, number, len(context), kept.size, rare, common))
     return rows
 
 
-def measure_seed(seed: int, trials: int, regime: str, trial: int) -> list[Measured]:
+def measure_seed(seed: int, trials: int, regime: str, trial: int) -> list[ArmResult]:
     """Every arm's means over one seed's trials."""
     return list(mean_of(measure_trials(seed, trials, regime), regime, trial))

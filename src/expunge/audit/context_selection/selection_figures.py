@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from expunge.audit.context_selection.event_hours import NU, SIGMA, stay_view
 from expunge.audit.context_selection.policy_arms import FULL, choices
-from expunge.audit.context_selection.stays import NU, SIGMA, stay_view
 from expunge.datasets import CHANNELS, Stay
 from expunge.errors import MissingExtra
 from expunge.selection import Context

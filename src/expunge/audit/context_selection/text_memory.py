@@ -27,7 +27,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from expunge.audit.context_selection.policy_arms import ARMS, FULL, Measured, choices
+from expunge.audit.context_selection.policy_arms import ARMS, FULL, ArmResult, choices
 from expunge.datasets import conversations, locomo
 from expunge.errors import DeletionRefused
 from expunge.memory.memory import Memory
@@ -35,7 +35,16 @@ from expunge.selection import Context, matched_budget
 from expunge.solver.backends import solve_reference
 from expunge.types import IndexArray, Matrix
 
-__all__ = ["BUDGETS", "SOURCES", "Deleted", "TextMemory", "delete_person", "load_memories", "measure_memory", "persons"]
+__all__ = [
+    "BUDGETS",
+    "SOURCES",
+    "PersonDeletion",
+    "TextMemory",
+    "delete_person",
+    "load_memories",
+    "measure_memory",
+    "persons",
+]
 
 SOURCES = ("memorybank", "locomo")
 BUDGETS = (0.1, 0.25, 0.5)
@@ -60,7 +69,7 @@ class TextMemory:
 
 
 @dataclass(frozen=True)
-class Deleted:
+class PersonDeletion:
     """What deleting one person did. Shares are means over ``others`` questions; ``difference`` is of coefficients."""
 
     person: str
@@ -111,7 +120,7 @@ def load_memories(source: str, path: str | None, folder: str | None = None) -> t
     )
 
 
-def measure_memory(memory: TextMemory, share: float, regime: str) -> list[Measured]:
+def measure_memory(memory: TextMemory, share: float, regime: str) -> list[ArmResult]:
     """Every arm on one memory, a row for each of its trials."""
     context = Context.of(memory.keys, sigma=SIGMA)
     budget = matched_budget(len(context), share)
@@ -121,7 +130,7 @@ def measure_memory(memory: TextMemory, share: float, regime: str) -> list[Measur
         measures = np.mean([_evidence(memory, similarity, kept) for kept in samples], axis=0)
         for trial in np.unique(memory.trials).tolist():
             recall, found = measures[:, memory.trials == trial].mean(axis=1).tolist()
-            rows.append(Measured(regime, arm, trial, len(context), samples[0].size, recall, found=found))
+            rows.append(ArmResult(regime, arm, trial, len(context), samples[0].size, recall, found=found))
     return rows
 
 
@@ -130,7 +139,7 @@ def persons(memory: TextMemory) -> tuple[str, ...]:
     return tuple(dict.fromkeys(memory.persons))
 
 
-def delete_person(memory: TextMemory, person: str) -> Deleted:
+def delete_person(memory: TextMemory, person: str) -> PersonDeletion:
     """Delete a person's turns from a fitted memory and ask again what rests on the others' turns alone."""
     said = np.array([one == person for one in memory.persons])
     others = [place for place, rows in enumerate(memory.evidence) if not said[rows].any()]
@@ -142,12 +151,12 @@ def delete_person(memory: TextMemory, person: str) -> Deleted:
     try:
         outcome = fitted.delete(subject=person).outcome
     except DeletionRefused:
-        return Deleted(
+        return PersonDeletion(
             person, int(said.sum()), "refused", len(others), before, before, similar_before, similar_before, 1.0, 0.0
         )
     fresh = solve_reference(fitted.keys, cap=fitted.cap, sigma=SIGMA, backend="daqp")
     left = float(sum(person == one for one in fitted.subjects))
-    return Deleted(
+    return PersonDeletion(
         person,
         int(said.sum()),
         outcome,

@@ -1,6 +1,7 @@
 """Which experiments there are, by name, in the order of the paper. A new one is a module and a line here.
 
-A module listed here has an ``EXPERIMENT``; it is imported when it is run.
+A module listed here has an ``EXPERIMENT`` and is imported when it is run; it may import the audit's own modules, the
+classic solver, the memory and the solver's backends, and no report. Start at `expiry`, the smallest, then `deletion`.
 """
 
 from __future__ import annotations

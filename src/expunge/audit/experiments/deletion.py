@@ -1,4 +1,4 @@
-"""The standalone deletion audit (paper, §4.4, Tables 3 and 4, Figure 1; protocol P2).
+"""The standalone deletion audit (paper, §4.4, Tables 3 and 4; docs/results/protocols.md, Deletion).
 
 Each trial deletes two entries of a small context and compares gate scores with a refit of the remaining ones at the
 same cap, on retained, removed and jittered keys. Arms:
@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from expunge.audit.arms import CLASSIC_COLUMNS, classic_cells, keep_classic, keep_memory, keep_reference
-from expunge.audit.classic import baseline as classic
+from expunge.audit.classic import baseline
 from expunge.audit.comparison import condition_number
 from expunge.audit.engine import Experiment, Plan, Task
 from expunge.audit.experiments import regimes
 from expunge.audit.numbers import Number, spread_of
-from expunge.audit.own_keys import REGIME as OWN
-from expunge.audit.own_keys import describe_keys
-from expunge.audit.task_record import Outcome, Place
+from expunge.audit.own_keys import OWN_REGIME, describe_keys
+from expunge.audit.task_record import RowLabels, TaskRecord
 from expunge.errors import DeletionRefused, SolveError
 from expunge.memory.memory import Memory
 from expunge.problem.tolerances import PARTITION_THRESHOLD
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXPERIMENT",
-    "Scene",
+    "DeletionTrial",
     "chunks",
     "delete_classic",
     "delete_ours",
@@ -55,8 +54,8 @@ ARMS = ("ours", "classic", "decay", "refit", *REFERENCES)
 
 
 @dataclass(frozen=True)
-class Scene:
-    """One trial's arrays in an outcome, by name, and its settings."""
+class DeletionTrial:
+    """One trial: the names of its arrays in a task's record, and its settings."""
 
     regime: str
     number: int
@@ -72,14 +71,19 @@ class Scene:
         """Name of a state of this trial."""
         return f"{self.regime}/{self.number:03d}/{what}"
 
-    def place(self, arm: str) -> Place:
+    @property
+    def kept(self) -> dict[str, Any]:
+        """Arguments that keep a state of the retained entries."""
+        return {"keys": self.retained, "values": self.values, "cap": self.cap, "sigma": self.sigma}
+
+    def labels(self, arm: str) -> RowLabels:
         """Where this trial's rows of an arm belong."""
-        return Place(self.regime, arm, self.number)
+        return RowLabels(self.regime, arm, self.number)
 
 
 def regimes_of(plan: Plan) -> tuple[str, ...]:
     """The paper's regimes, or one's own keys."""
-    return regimes.REGIMES if plan.keys is None else (OWN,)
+    return regimes.REGIMES if plan.keys is None else (OWN_REGIME,)
 
 
 def trial_settings(plan: Plan) -> dict[str, Any]:
@@ -105,142 +109,134 @@ def chunks(plan: Plan) -> list[Task]:
     ]
 
 
-def set_up(outcome: Outcome, plan: Plan, task: Task, values: Literal["scalars", "values"]) -> list[Scene]:
-    """Draw a task's trials and keep their arrays; ``values`` says which of the protocol's values the entries carry."""
+def set_up(record: TaskRecord, plan: Plan, task: Task, values: Literal["scalars", "values"]) -> list[DeletionTrial]:
+    """Draw a task's trials and keep their arrays; ``values`` says which kind of values the entries carry."""
     regime, start, stop = task.arguments["regime"], task.arguments["start"], task.arguments["stop"]
     if plan.keys is None:
         drawn = regimes.draw_trials(regime, stop, source=plan.clinical if regime == "clinical" else None)
     else:
         drawn = regimes.draw_own(plan.keys, stop, size=min(OWN_SIZE, len(plan.keys)))
     settings = trial_settings(plan)
-    scenes = []
-    for number, trial in islice(enumerate(drawn), start, stop):
-        size = len(trial.keys)
+    trials = []
+    for number, context in islice(enumerate(drawn), start, stop):
+        size = len(context.keys)
         prefix = f"{number:03d}"
-        removed = tuple(int(row) for row in trial.removed)
-        keys = outcome.array(f"{prefix}/keys", trial.keys)
-        kept = outcome.array(f"{prefix}/kept", np.delete(np.arange(size), trial.removed))
-        gone = outcome.array(f"{prefix}/removed", np.array(removed))
-        jittered = outcome.array(f"{prefix}/jittered", trial.jittered)
-        content = trial.scalars if values == "scalars" else trial.values
-        scenes.append(
-            Scene(
+        removed = tuple(int(row) for row in context.removed)
+        keys = record.array(f"{prefix}/keys", context.keys)
+        kept = record.array(f"{prefix}/kept", np.delete(np.arange(size), context.removed))
+        gone = record.array(f"{prefix}/removed", np.array(removed))
+        jittered = record.array(f"{prefix}/jittered", context.jittered)
+        content = context.scalars if values == "scalars" else context.values
+        trials.append(
+            DeletionTrial(
                 regime,
                 number,
                 keys=keys,
                 retained=f"{keys}[{kept}]",
                 probes=[f"{keys}[{kept}]", f"{keys}[{gone}]", jittered],
-                values=outcome.array(f"{prefix}/values", content.reshape(size - len(removed), -1)),
+                values=record.array(f"{prefix}/values", content.reshape(size - len(removed), -1)),
                 removed=removed,
-                cap=trial.cap if plan.nu is None else 1.0 / (plan.nu * size),
+                cap=context.cap if plan.nu is None else 1.0 / (plan.nu * size),
                 sigma=settings["sigma"],
             )
         )
-    return scenes
+    return trials
 
 
-def delete_ours(outcome: Outcome, scene: Scene) -> str | None:
+def delete_ours(record: TaskRecord, trial: DeletionTrial) -> str | None:
     """Delete from a memory in one transaction; the state's name, or None where it was refused."""
-    place, name = scene.place("ours"), scene.name("ours")
-    keys = outcome.get(scene.keys)
+    labels, name = trial.labels("ours"), trial.name("ours")
+    keys = record.get(trial.keys)
     try:
-        memory = Memory.fit(keys, np.zeros(len(keys)), sigma=scene.sigma, cap=scene.cap)
-        with outcome.timed(place, "delete"):
-            receipt = memory.delete([str(row) for row in scene.removed])
+        memory = Memory.fit(keys, np.zeros(len(keys)), sigma=trial.sigma, cap=trial.cap)
+        with record.timed(labels, "delete"):
+            receipt = memory.delete([str(row) for row in trial.removed])
     except (DeletionRefused, SolveError) as problem:
         status = "refused" if isinstance(problem, DeletionRefused) else "failed"
-        outcome.trial(place, "delete", status, "", error=str(problem))
+        record.trial(labels, "delete", status, "", error=str(problem))
         return None
-    keep_memory(outcome, place, name, memory, keys=scene.retained, values=scene.values)
-    outcome.trial(place, "delete", "returned", receipt.outcome, state=name, pivots=receipt.pivots)
+    keep_memory(record, labels, name, memory, keys=trial.retained, values=trial.values)
+    record.trial(labels, "delete", "returned", receipt.outcome, state=name, pivots=receipt.pivots)
     return name
 
 
-def delete_classic(outcome: Outcome, scene: Scene) -> tuple[str | None, str | None]:
+def delete_classic(record: TaskRecord, trial: DeletionTrial) -> tuple[str | None, str | None]:
     """Delete by the paper's update, one entry after the other: names of the state it returned and of its refit.
 
     The refit is solved first, as in the paper, and published where the update does not complete.
     """
-    place, refitting = scene.place("classic"), scene.place("refit")
-    settings: dict[str, Any] = {"cap": scene.cap, "sigma": scene.sigma}
+    labels, refitting = trial.labels("classic"), trial.labels("refit")
+    settings: dict[str, Any] = {"cap": trial.cap, "sigma": trial.sigma}
     try:
-        fresh = classic.refit(outcome.get(scene.retained), **settings)
-        memory = classic.Classic.fit(outcome.get(scene.keys), **settings)
+        fresh = baseline.refit(record.get(trial.retained), **settings)
+        memory = baseline.ClassicUpdate.fit(record.get(trial.keys), **settings)
     except SolveError as problem:
-        outcome.trial(refitting, "fit", "failed", "", error=str(problem))
-        outcome.trial(place, "delete", "failed", "", error=str(problem))
+        record.trial(refitting, "fit", "failed", "", error=str(problem))
+        record.trial(labels, "delete", "failed", "", error=str(problem))
         return None, None
-    kept = {"keys": scene.retained, "values": scene.values, **settings}
-    refit = keep_classic(outcome, refitting, scene.name("refit"), fresh, role="reference", **kept)
-    outcome.trial(refitting, "fit", "returned", "program", state=refit)
+    refit = keep_classic(record, refitting, trial.name("refit"), fresh, role="reference", **trial.kept)
+    record.trial(refitting, "fit", "returned", "program", state=refit)
     steps = []
-    with outcome.timed(place, "delete"):
-        for row in scene.removed:
+    with record.timed(labels, "delete"):
+        for row in trial.removed:
             steps.append(memory.delete(row))
             if steps[-1].published is None:
                 break
     cells = classic_cells(steps)
     if steps[-1].published is None:
-        outcome.trial(place, "delete", "returned", "fallback", error=steps[-1].error, state=refit, **cells)
+        record.trial(labels, "delete", "returned", "fallback", error=steps[-1].error, state=refit, **cells)
         return None, refit
-    name = keep_classic(outcome, place, scene.name("classic"), steps[-1].published, **kept)
-    outcome.trial(place, "delete", "returned", "update", state=name, **cells)
+    name = keep_classic(record, labels, trial.name("classic"), steps[-1].published, **trial.kept)
+    record.trial(labels, "delete", "returned", "update", state=name, **cells)
     return name, refit
 
 
-def _perform(plan: Plan, task: Task) -> Outcome:
-    outcome = Outcome(task.unit)
-    for scene in set_up(outcome, plan, task, "scalars"):
-        settings = {"keys": scene.retained, "values": scene.values, "cap": scene.cap, "sigma": scene.sigma}
-        conditioning = condition_number(outcome.get(scene.retained), scene.sigma)
-        ours = delete_ours(outcome, scene)
+def _perform(plan: Plan, task: Task) -> TaskRecord:
+    record = TaskRecord(task.unit)
+    for trial in set_up(record, plan, task, "scalars"):
+        conditioning = condition_number(record.get(trial.retained), trial.sigma)
+        ours = delete_ours(record, trial)
         references = {
-            backend: keep_reference(
-                outcome,
-                scene.place("ours"),
-                scene.name(backend),
-                backend=backend,
-                **settings,  # type: ignore[arg-type]
-            )
+            backend: keep_reference(record, trial.labels("ours"), trial.name(backend), backend=backend, **trial.kept)
             for backend in REFERENCES
         }
-        theirs, refit = delete_classic(outcome, scene)
+        theirs, refit = delete_classic(record, trial)
         pairs = [
             *(("ours", ours, backend, state) for backend, state in references.items()),
             ("classic", theirs, "refit", refit),
             ("classic", theirs, "daqp", references["daqp"]),
-            ("decay", _decayed(outcome, scene), "refit", refit),
+            ("decay", _decayed(record, trial), "refit", refit),
         ]
         for arm, state, against, reference in pairs:
             if state is not None and reference is not None:
-                outcome.compare(
-                    scene.place(arm), state, reference, scene.probes, against=against, conditioning=conditioning
+                record.compare(
+                    trial.labels(arm), state, reference, trial.probes, against=against, conditioning=conditioning
                 )
-    return outcome
+    return record
 
 
-def _decayed(outcome: Outcome, scene: Scene) -> str | None:
+def _decayed(record: TaskRecord, trial: DeletionTrial) -> str | None:
     """The comparator: nothing is removed, two coefficients are made small."""
-    place = scene.place("decay")
-    keys = outcome.get(scene.keys)
+    labels = trial.labels("decay")
+    keys = record.get(trial.keys)
     try:
-        start = classic.Classic.fit(keys, cap=scene.cap, sigma=scene.sigma).state
+        start = baseline.ClassicUpdate.fit(keys, cap=trial.cap, sigma=trial.sigma).state
     except SolveError as problem:
-        outcome.trial(place, "delete", "failed", "", error=str(problem))
+        record.trial(labels, "delete", "failed", "", error=str(problem))
         return None
-    decayed = classic.decay(keys, start, np.array(scene.removed), cap=scene.cap, sigma=scene.sigma)
-    name = outcome.state(
-        scene.name("decay"),
-        place,
+    decayed = baseline.decay(keys, start, np.array(trial.removed), cap=trial.cap, sigma=trial.sigma)
+    name = record.state(
+        trial.name("decay"),
+        labels,
         role="comparator",
         source="classic",
-        keys=scene.keys,
+        keys=trial.keys,
         coefficients=decayed.coefficients,
         offset=decayed.offset,
-        cap=scene.cap,
-        sigma=scene.sigma,
+        cap=trial.cap,
+        sigma=trial.sigma,
     )
-    outcome.trial(place, "delete", "returned", "decay", state=name)
+    record.trial(labels, "delete", "returned", "decay", state=name)
     return name
 
 
@@ -304,7 +300,7 @@ def _trials(plan: Plan) -> int:
 
 
 def _headlines(numbers: Mapping[str, float]) -> list[str]:
-    """Table 3, a line a regime and arm."""
+    """Table 3, one line per regime and arm."""
     lines = []
     for regime in dict.fromkeys(name.partition("/")[0] for name in numbers):
         for arm, against in (("ours", "daqp"), ("ours", "clarabel"), ("classic", "refit")):

@@ -1,4 +1,4 @@
-"""The three-key example of a certificate that expires (paper, Example 1 and Proposition 2; protocol P1).
+"""The three-key example of a certificate that expires (paper, Example 1; docs/results/protocols.md, Expiry).
 
 Key 3 is reserve and is dropped, which changes nothing; then (0, −10) arrives and key 3 would be active. Four histories
 are kept: ``full`` (never dropped), ``dropped`` (the paper's), ``archive`` (dropped under warranty, brought back when
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expunge.audit.arms import keep_classic, keep_memory, keep_reference
-from expunge.audit.classic.baseline import Classic
+from expunge.audit.classic.baseline import ClassicUpdate
 from expunge.audit.engine import Experiment, Plan, Task
 from expunge.audit.numbers import Number
-from expunge.audit.task_record import Outcome, Place
+from expunge.audit.task_record import RowLabels, TaskRecord
 from expunge.errors import AdmissionRefused
 from expunge.memory.memory import Memory
 
@@ -49,23 +49,23 @@ def _settings(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _perform(plan: Plan, task: Task) -> Outcome:
-    outcome = Outcome(task.unit)
-    outcome.array("before", np.array(KEYS))
-    outcome.array("before-values", np.array(VALUES)[:, None])
-    outcome.array("kept", np.array([0, 1]))
-    outcome.array("after", np.array([*KEYS, ARRIVAL]))
-    outcome.array("after-values", np.array([*VALUES, ARRIVAL_VALUE])[:, None])
-    outcome.array("kept-after", np.array([0, 1, 3]))
-    outcome.array("query", np.array([QUERY]))
-    outcome.array("key-3", np.array([KEYS[RESERVE_ROW]]))
-    _ours(outcome)
-    _classic(outcome)
-    return outcome
+def _perform(plan: Plan, task: Task) -> TaskRecord:
+    record = TaskRecord(task.unit)
+    record.array("before", np.array(KEYS))
+    record.array("before-values", np.array(VALUES)[:, None])
+    record.array("kept", np.array([0, 1]))
+    record.array("after", np.array([*KEYS, ARRIVAL]))
+    record.array("after-values", np.array([*VALUES, ARRIVAL_VALUE])[:, None])
+    record.array("kept-after", np.array([0, 1, 3]))
+    record.array("query", np.array([QUERY]))
+    record.array("key-3", np.array([KEYS[RESERVE_ROW]]))
+    _ours(record)
+    _classic(record)
+    return record
 
 
-def _ours(outcome: Outcome) -> None:
-    full, dropped, kept = Place(REGIME, "full", 0), Place(REGIME, "dropped", 0), Place(REGIME, "archive", 0)
+def _ours(record: TaskRecord) -> None:
+    full, dropped, kept = RowLabels(REGIME, "full", 0), RowLabels(REGIME, "dropped", 0), RowLabels(REGIME, "archive", 0)
 
     def fitted() -> Memory:
         return Memory.fit(KEYS, VALUES, sigma=SIGMA, cap=CAP, ids=["1", "2", "3"])
@@ -74,53 +74,53 @@ def _ours(outcome: Outcome) -> None:
     before = {"keys": "before", "values": "before-values"}
     without = {"keys": "before[kept]", "values": "before-values[kept]"}
     after = {"keys": "after", "values": "after-values"}
-    keep_memory(outcome, full, "full/fit", never, **before)
-    outcome.trial(full, "fit", "returned", "cold", state="full/fit", proved=never.prove().outcome == "proved")
-    outcome.reading(full, "reserve slack", "slack", "full/fit", probe="key-3")
-    outcome.reading(full, "reserve coefficient", "coefficient", "full/fit", row=RESERVE_ROW)
-    keep_reference(outcome, full, "full/fit/daqp", cap=CAP, sigma=SIGMA, backend="daqp", **before)
-    outcome.compare(full, "full/fit", "full/fit/daqp", ["before", "query"], against="daqp")
+    keep_memory(record, full, "full/fit", never, **before)
+    record.trial(full, "fit", "returned", "cold", state="full/fit", proved=never.prove().outcome == "proved")
+    record.reading(full, "reserve slack", "slack", "full/fit", probe="key-3")
+    record.reading(full, "reserve coefficient", "coefficient", "full/fit", row=RESERVE_ROW)
+    keep_reference(record, full, "full/fit/daqp", cap=CAP, sigma=SIGMA, backend="daqp", **before)
+    record.compare(full, "full/fit", "full/fit/daqp", ["before", "query"], against="daqp")
 
     receipt = dropping.delete("3")
-    keep_memory(outcome, dropped, "dropped/removed", dropping, **without)
-    outcome.trial(dropped, "delete", "returned", receipt.outcome, state="dropped/removed")
-    outcome.compare(dropped, "dropped/removed", "full/fit", ["query"], against="full")
+    keep_memory(record, dropped, "dropped/removed", dropping, **without)
+    record.trial(dropped, "delete", "returned", receipt.outcome, state="dropped/removed")
+    record.compare(dropped, "dropped/removed", "full/fit", ["query"], against="full")
 
     receipt = pruning.prune("archive")
-    keep_memory(outcome, kept, "archive/pruned", pruning, **without)
-    outcome.trial(kept, "prune", "returned", receipt.outcome, state="archive/pruned")
+    keep_memory(record, kept, "archive/pruned", pruning, **without)
+    record.trial(kept, "prune", "returned", receipt.outcome, state="archive/pruned")
 
-    later = {place.arm: Place(REGIME, place.arm, 0, 1) for place in (full, dropped, kept)}
+    later = {labels.arm: RowLabels(REGIME, labels.arm, 0, 1) for labels in (full, dropped, kept)}
     receipt = never.admit(ARRIVAL, ARRIVAL_VALUE, id="4")
-    keep_memory(outcome, later["full"], "full/admitted", never, **after)
-    outcome.trial(later["full"], "admit", "returned", receipt.outcome, state="full/admitted")
-    outcome.reading(later["full"], "coefficient after", "coefficient", "full/admitted", row=RESERVE_ROW)
-    keep_reference(outcome, later["full"], "full/admitted/daqp", cap=CAP, sigma=SIGMA, backend="daqp", **after)
-    outcome.compare(later["full"], "full/admitted", "full/admitted/daqp", PROBES, against="daqp")
+    keep_memory(record, later["full"], "full/admitted", never, **after)
+    record.trial(later["full"], "admit", "returned", receipt.outcome, state="full/admitted")
+    record.reading(later["full"], "coefficient after", "coefficient", "full/admitted", row=RESERVE_ROW)
+    keep_reference(record, later["full"], "full/admitted/daqp", cap=CAP, sigma=SIGMA, backend="daqp", **after)
+    record.compare(later["full"], "full/admitted", "full/admitted/daqp", PROBES, against="daqp")
 
     receipt = dropping.admit(ARRIVAL, ARRIVAL_VALUE, id="4")
     keep_memory(
-        outcome,
+        record,
         later["dropped"],
         "dropped/admitted",
         dropping,
         keys="after[kept-after]",
         values="after-values[kept-after]",
     )
-    outcome.trial(later["dropped"], "admit", "returned", receipt.outcome, state="dropped/admitted")
-    outcome.compare(later["dropped"], "dropped/admitted", "full/admitted", PROBES, against="full")
+    record.trial(later["dropped"], "admit", "returned", receipt.outcome, state="dropped/admitted")
+    record.compare(later["dropped"], "dropped/admitted", "full/admitted", PROBES, against="full")
 
     receipt = pruning.admit(ARRIVAL, ARRIVAL_VALUE, id="4")
-    order = outcome.array("archive-order", np.array([int(name) - 1 for name in pruning.ids]))
+    order = record.array("archive-order", np.array([int(name) - 1 for name in pruning.ids]))
     keep_memory(
-        outcome,
+        record,
         later["archive"],
         "archive/admitted",
         pruning,
         keys=f"after[{order}]",
         values=f"after-values[{order}]",
     )
-    outcome.trial(
+    record.trial(
         later["archive"],
         "admit",
         "returned",
@@ -128,33 +128,33 @@ def _ours(outcome: Outcome) -> None:
         state="archive/admitted",
         reactivated=len(receipt.details.get("reactivated", ())),
     )
-    outcome.compare(later["archive"], "archive/admitted", "full/admitted", PROBES, against="full")
+    record.compare(later["archive"], "archive/admitted", "full/admitted", PROBES, against="full")
 
     cautious.prune("archive")
-    refusing = Place(REGIME, "refuse", 0, 1)
+    refusing = RowLabels(REGIME, "refuse", 0, 1)
     try:
         receipt = cautious.admit(ARRIVAL, ARRIVAL_VALUE, id="4", on_expiry="refuse")
     except AdmissionRefused as refusal:
-        outcome.trial(refusing, "admit", "refused", "", error=refusal.reason)
+        record.trial(refusing, "admit", "refused", "", error=refusal.reason)
     else:
-        outcome.trial(refusing, "admit", "returned", receipt.outcome)
+        record.trial(refusing, "admit", "returned", receipt.outcome)
 
 
-def _classic(outcome: Outcome) -> None:
+def _classic(record: TaskRecord) -> None:
     """The paper's solver before and after: its residue where the exact change is zero."""
-    place, after = Place(REGIME, "classic", 0), Place(REGIME, "classic", 0, 1)
-    memory = Classic.fit(outcome.get("before"), cap=CAP, sigma=SIGMA)
+    labels, after = RowLabels(REGIME, "classic", 0), RowLabels(REGIME, "classic", 0, 1)
+    memory = ClassicUpdate.fit(record.get("before"), cap=CAP, sigma=SIGMA)
     settings: dict[str, Any] = {"cap": CAP, "sigma": SIGMA}
-    keep_classic(outcome, place, "classic/fit", memory.state, keys="before", values="before-values", **settings)
-    outcome.trial(place, "fit", "returned", "fit", state="classic/fit")
+    keep_classic(record, labels, "classic/fit", memory.state, keys="before", values="before-values", **settings)
+    record.trial(labels, "fit", "returned", "fit", state="classic/fit")
     step = memory.delete(RESERVE_ROW)
     if step.published is None:
-        outcome.trial(after, "delete", step.status, step.path, error=step.error)
+        record.trial(after, "delete", step.status, step.path, error=step.error)
         return
     settings |= {"keys": "before[kept]", "values": "before-values[kept]"}
-    keep_classic(outcome, after, "classic/removed", step.published, **settings)
-    outcome.trial(after, "delete", step.status, step.path, state="classic/removed")
-    outcome.compare(after, "classic/removed", "classic/fit", ["query"], against="full")
+    keep_classic(record, after, "classic/removed", step.published, **settings)
+    record.trial(after, "delete", step.status, step.path, state="classic/removed")
+    record.compare(after, "classic/removed", "classic/fit", ["query"], against="full")
 
 
 def _numbers(tables: Mapping[str, polars.DataFrame]) -> list[Number]:

@@ -1,4 +1,4 @@
-"""How long a deletion takes, beside the refits that could replace it (paper, §4.4; protocol P4).
+"""How long a deletion takes, beside the refits that could replace it (docs/results/protocols.md, Latency).
 
 X = 1.5·N(0, 1) in six dimensions, one ``default_rng(n·100000 + trial)`` a trial: the keys, then the victim,
 ``integers(n)``, then one victim of the other kind, ``choice``. Active and reserve victims are reported apart, because a
@@ -25,12 +25,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expunge.audit.arms import keep_classic, keep_memory
-from expunge.audit.classic import baseline as classic
+from expunge.audit.classic import baseline
 from expunge.audit.engine import Experiment, Plan, Task
 from expunge.audit.numbers import Number
-from expunge.audit.own_keys import REGIME as OWN
-from expunge.audit.own_keys import describe_keys
-from expunge.audit.task_record import Outcome, Place
+from expunge.audit.own_keys import OWN_REGIME, describe_keys
+from expunge.audit.task_record import RowLabels, TaskRecord
 from expunge.errors import ExpungeError
 from expunge.memory.memory import Memory
 from expunge.problem.check import stationarity_terms
@@ -51,18 +50,18 @@ REGIME = "gaussian"
 KINDS = ("active", "reserve")
 
 
-def _perform(plan: Plan, task: Task) -> Outcome:
-    outcome = Outcome(task.unit)
+def _perform(plan: Plan, task: Task) -> TaskRecord:
+    record = TaskRecord(task.unit)
     size, trials = task.arguments["size"], task.arguments["trials"]
     with _uncollected():
         # The last number is the warm-up, whose times count for nothing.
-        _one_trial(Outcome("warm-up"), plan, size, trials)
+        _one_trial(TaskRecord("warm-up"), plan, size, trials)
         for trial in range(trials):
-            _one_trial(outcome, plan, size, trial)
-    return outcome
+            _one_trial(record, plan, size, trial)
+    return record
 
 
-def _one_trial(outcome: Outcome, plan: Plan, size: int, trial: int) -> None:
+def _one_trial(record: TaskRecord, plan: Plan, size: int, trial: int) -> None:
     """Delete the drawn victim, then one of the other kind, each from a fresh start."""
     rng = np.random.default_rng(size * 100_000 + trial)
     if plan.keys is None:
@@ -72,40 +71,42 @@ def _one_trial(outcome: Outcome, plan: Plan, size: int, trial: int) -> None:
     sigma = SIGMA if plan.sigma is None else plan.sigma
     cap = 1.0 / ((NU if plan.nu is None else plan.nu) * size)
     name = f"n{size}/{trial:02d}"
-    outcome.array(f"{name}/keys", keys)
-    base = classic.Classic.fit(keys, cap=cap, sigma=sigma)
+    record.array(f"{name}/keys", keys)
+    base = baseline.ClassicUpdate.fit(keys, cap=cap, sigma=sigma)
     active = Memory.fit(keys, np.zeros(size), sigma=sigma, cap=cap).coefficients > 0.0
     victim = int(rng.integers(size))
     others = np.flatnonzero(active != active[victim])
     victims = [victim, *([int(rng.choice(others))] if others.size else [])]
-    regime = REGIME if plan.keys is None else OWN
+    regime = REGIME if plan.keys is None else OWN_REGIME
     if not others.size:
         missing: dict[str, Any] = {"n": size, "victim": KINDS[1] if active[victim] else KINDS[0], "uniform": False}
         for arm in ARMS:
-            outcome.trial(Place(regime, arm, trial, 1), "delete", "not-run", "", error="no such entry", **missing)
+            record.trial(RowLabels(regime, arm, trial, 1), "delete", "not-run", "", error="no such entry", **missing)
     for turn, row in enumerate(victims):
-        kept = outcome.array(f"{name}/kept-{turn}", np.delete(np.arange(size), row))
+        kept = record.array(f"{name}/kept-{turn}", np.delete(np.arange(size), row))
         cells: dict[str, Any] = {"n": size, "victim": KINDS[0] if active[row] else KINDS[1], "uniform": turn == 0}
         prepared = _prepare(keys, row, cap, sigma, base)
         order = ARMS if trial % 2 else ARMS[::-1]
         for arm in order:
-            place = Place(regime, arm, trial, turn)
+            labels = RowLabels(regime, arm, trial, turn)
             state = f"{name}/{turn}/{arm}"
             started = time.perf_counter()
             try:
                 result = prepared[arm]()
             except ExpungeError as problem:
-                outcome.trial(place, "delete", "failed", "", error=str(problem), **cells)
+                record.trial(labels, "delete", "failed", "", error=str(problem), **cells)
                 continue
             seconds = time.perf_counter() - started
             expression = f"{name}/keys[{kept}]"
             settings: dict[str, Any] = {"keys": expression, "cap": cap, "sigma": sigma}
-            told = _keep(outcome, place, state, result, settings)
-            outcome.row("timings", **asdict(place), what="delete", seconds=seconds, **cells)
-            outcome.trial(place, "delete", told[0], told[1], error=told[2], state=told[3], **cells)
+            told = _keep(record, labels, state, result, settings)
+            record.row("timings", **asdict(labels), what="delete", seconds=seconds, **cells)
+            record.trial(labels, "delete", told[0], told[1], error=told[2], state=told[3], **cells)
 
 
-def _prepare(keys: Matrix, row: int, cap: float, sigma: float, base: classic.Classic) -> dict[str, Callable[[], Any]]:
+def _prepare(
+    keys: Matrix, row: int, cap: float, sigma: float, base: baseline.ClassicUpdate
+) -> dict[str, Callable[[], Any]]:
     """What each arm is timed on, everything before it done."""
     size = len(keys)
     memory = Memory.fit(keys, np.zeros(size), sigma=sigma, cap=cap)
@@ -114,7 +115,7 @@ def _prepare(keys: Matrix, row: int, cap: float, sigma: float, base: classic.Cla
         "ours": lambda: (memory, memory.delete(str(row))),
         "classic": lambda: copy.delete(row),
         "libsvm": lambda: _libsvm(rest, cap, sigma),
-        "refit": lambda: classic.refit(rest, cap=cap, sigma=sigma),
+        "refit": lambda: baseline.refit(rest, cap=cap, sigma=sigma),
     }
 
 
@@ -130,24 +131,24 @@ def _libsvm(keys: Matrix, cap: float, sigma: float) -> Vector:
 
 
 def _keep(
-    outcome: Outcome, place: Place, name: str, result: Any, settings: dict[str, Any]
+    record: TaskRecord, labels: RowLabels, name: str, result: Any, settings: dict[str, Any]
 ) -> tuple[str, str, str | None, str | None]:
     """Keep the state that an arm came to: (status, path, error, name)."""
-    if place.arm == "ours":
+    if labels.arm == "ours":
         memory, receipt = result
-        keep_memory(outcome, place, name, memory, keys=settings["keys"])
+        keep_memory(record, labels, name, memory, keys=settings["keys"])
         return "returned", receipt.outcome, None, name
-    if place.arm == "classic":
+    if labels.arm == "classic":
         if result.published is None:
             return result.status, result.path, result.error, None
-        keep_classic(outcome, place, name, result.published, **settings)
+        keep_classic(record, labels, name, result.published, **settings)
         return result.status, result.path, result.error, name
-    if place.arm == "refit":
-        keep_classic(outcome, place, name, result, **settings)
+    if labels.arm == "refit":
+        keep_classic(record, labels, name, result, **settings)
         return "returned", "program", None, name
-    terms = stationarity_terms(outcome.get(settings["keys"]), result, settings["sigma"])
+    terms = stationarity_terms(record.get(settings["keys"]), result, settings["sigma"])
     offset = minimax_offset(terms, result, settings["cap"])
-    outcome.state(name, place, role="published", source="libsvm", coefficients=result, offset=offset, **settings)
+    record.state(name, labels, role="published", source="libsvm", coefficients=result, offset=offset, **settings)
     return "returned", "libsvm", None, name
 
 
@@ -232,7 +233,7 @@ EXPERIMENT = Experiment(
     },
     tasks=lambda plan: [Task(f"n{size}", {"size": size, "trials": _trials(plan)}) for size in _sizes(plan)],
     scheduled=lambda plan: {
-        f"{REGIME if plan.keys is None else OWN}/{arm}": 2 * _trials(plan) * len(_sizes(plan)) for arm in ARMS
+        f"{REGIME if plan.keys is None else OWN_REGIME}/{arm}": 2 * _trials(plan) * len(_sizes(plan)) for arm in ARMS
     },
     perform=_perform,
     numbers=_numbers,

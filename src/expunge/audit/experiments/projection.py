@@ -1,4 +1,4 @@
-"""Minimum-norm projection of a deletion and of a refit (paper, §4.5, Tables 5 and 7; protocol P3).
+"""Minimum-norm projection of a deletion and of a refit (paper, §4.5; docs/results/protocols.md, Projection).
 
 The trials of the deletion audit, with values in four dimensions. Each side of a pair is projected at its own objective
 level, for every tolerance ε, and the two are compared; ``none`` is the pair as it came. Arms:
@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expunge.audit.arms import CLASSIC_COLUMNS, keep_reference
-from expunge.audit.classic import baseline as classic
-from expunge.audit.comparison import MARGIN, Held, groups_of
+from expunge.audit.classic import program
+from expunge.audit.comparison import MARGIN, StateArrays, groups_of
 from expunge.audit.engine import Experiment, Plan, Task
 from expunge.audit.experiments.deletion import (
-    Scene,
+    DeletionTrial,
     chunks,
     delete_classic,
     delete_ours,
@@ -35,7 +35,7 @@ from expunge.audit.experiments.deletion import (
     trial_settings,
 )
 from expunge.audit.numbers import Number, spread_of
-from expunge.audit.task_record import Outcome, Place
+from expunge.audit.task_record import RowLabels, TaskRecord
 from expunge.errors import InputError, SolveError
 from expunge.problem.check import stationarity_terms
 from expunge.problem.kernel import kernel_block
@@ -67,39 +67,33 @@ class _Residuals:
     complementarity: float | None
 
 
-def _perform(plan: Plan, task: Task) -> Outcome:
-    outcome = Outcome(task.unit)
-    for scene in set_up(outcome, plan, task, "values"):
-        ours = delete_ours(outcome, scene)
-        settings: dict[str, Any] = {
-            "keys": scene.retained,
-            "values": scene.values,
-            "cap": scene.cap,
-            "sigma": scene.sigma,
-        }
-        refit = keep_reference(outcome, scene.place("ours"), scene.name("daqp"), backend="daqp", **settings)
-        _project_pair(outcome, scene, "ours", ours, refit)
-        theirs, program = delete_classic(outcome, scene)
-        _project_pair(outcome, scene, "classic", theirs, program)
-    return outcome
+def _perform(plan: Plan, task: Task) -> TaskRecord:
+    record = TaskRecord(task.unit)
+    for trial in set_up(record, plan, task, "values"):
+        ours = delete_ours(record, trial)
+        refit = keep_reference(record, trial.labels("ours"), trial.name("daqp"), backend="daqp", **trial.kept)
+        _project_pair(record, trial, "ours", ours, refit)
+        theirs, program = delete_classic(record, trial)
+        _project_pair(record, trial, "classic", theirs, program)
+    return record
 
 
-def _project_pair(outcome: Outcome, scene: Scene, arm: str, deleted: str | None, refit: str | None) -> None:
+def _project_pair(record: TaskRecord, trial: DeletionTrial, arm: str, deleted: str | None, refit: str | None) -> None:
     """Compare a pair as it came and at every tolerance."""
     against = "daqp" if arm == "ours" else "refit"
     sides = {"deleted": deleted, "refit": refit}
     if deleted is not None and refit is not None:
-        outcome.compare(
-            scene.place(arm), deleted, refit, scene.probes, against=against, threshold=THRESHOLD, recorded=False
+        record.compare(
+            trial.labels(arm), deleted, refit, trial.probes, against=against, threshold=THRESHOLD, recorded=False
         )
     for tolerance in TOLERANCES:
-        found = {side: _project_side(outcome, scene, arm, side, state, tolerance) for side, state in sides.items()}
+        found = {side: _project_side(record, trial, arm, side, state, tolerance) for side, state in sides.items()}
         if found["deleted"] is not None and found["refit"] is not None:
-            outcome.compare(
-                scene.place(arm),
+            record.compare(
+                trial.labels(arm),
                 found["deleted"],
                 found["refit"],
-                scene.probes,
+                trial.probes,
                 against=against,
                 tolerance=tolerance,
                 threshold=THRESHOLD,
@@ -107,65 +101,62 @@ def _project_pair(outcome: Outcome, scene: Scene, arm: str, deleted: str | None,
 
 
 def _project_side(
-    outcome: Outcome, scene: Scene, arm: str, side: str, given: str | None, tolerance: float
+    record: TaskRecord, trial: DeletionTrial, arm: str, side: str, given: str | None, tolerance: float
 ) -> str | None:
     """Project one state; a projection that is not returned is a row, and so is one that had nothing to project."""
-    place = Place(scene.regime, f"{arm} projection", scene.number)
+    labels = RowLabels(trial.regime, f"{arm} projection", trial.number)
     cells: dict[str, Any] = {"tolerance": tolerance, "side": side}
     if given is None:
-        outcome.trial(place, "project", "not-run", "", error="the deletion did not complete", **cells)
+        record.trial(labels, "project", "not-run", "", error="the deletion did not complete", **cells)
         return None
-    held = outcome.held(given)
-    settings: dict[str, Any] = {"cap": scene.cap, "sigma": scene.sigma, "tolerance": tolerance}
+    state = record.state_arrays(given)
+    settings: dict[str, Any] = {"cap": trial.cap, "sigma": trial.sigma, "tolerance": tolerance}
     try:
         if arm == "ours":
-            found = project(held.keys, held.coefficients, **settings)
+            found = project(state.keys, state.coefficients, **settings)
             point, multiplier = found.coefficients, found.multiplier
         else:
-            point, multiplier = classic.project(held.keys, held.coefficients, **settings), None
+            point, multiplier = program.project(state.keys, state.coefficients, **settings), None
     except (SolveError, InputError) as problem:
-        outcome.trial(place, "project", "failed", "", error=str(problem), **cells)
+        record.trial(labels, "project", "failed", "", error=str(problem), **cells)
         return None
-    name = outcome.state(
+    name = record.state(
         f"{given}/{side}/{tolerance:.0e}",
-        place,
+        labels,
         role="projected",
         source=arm,
-        keys=scene.retained,
         coefficients=point,
-        offset=_offset(held, point),
-        cap=scene.cap,
-        sigma=scene.sigma,
-        values=scene.values,
+        offset=_offset(state, point),
+        **trial.kept,
     )
-    residuals = _residuals(held, point, tolerance, multiplier)
-    movement = float(np.max(np.abs(point - held.coefficients)))
-    outcome.row(
+    residuals = _residuals(state, point, tolerance, multiplier)
+    movement = float(np.max(np.abs(point - state.coefficients)))
+    record.row(
         "projections",
-        **asdict(place),
+        **asdict(labels),
         tolerance=tolerance,
         state=name,
         given=given,
         movement=movement,
         **asdict(residuals),
     )
-    outcome.trial(place, "project", "returned", "projected", state=name, **cells)
+    record.trial(labels, "project", "returned", "projected", state=name, **cells)
     return name
 
 
-def _offset(held: Held, point: Vector) -> float:
-    terms = stationarity_terms(held.keys, point, held.sigma)
-    margin = groups_of(point, held.cap, THRESHOLD) == MARGIN
-    return float(terms[margin].mean()) if margin.any() else minimax_offset(terms, point, held.cap, THRESHOLD)
+def _offset(state: StateArrays, point: Vector) -> float:
+    terms = stationarity_terms(state.keys, point, state.sigma)
+    margin = groups_of(point, state.cap, THRESHOLD) == MARGIN
+    return float(terms[margin].mean()) if margin.any() else minimax_offset(terms, point, state.cap, THRESHOLD)
 
 
-def _residuals(held: Held, point: Vector, tolerance: float, multiplier: float | None) -> _Residuals:
+def _residuals(state: StateArrays, point: Vector, tolerance: float, multiplier: float | None) -> _Residuals:
     """Recompute, from the keys, whether a point is the projection of a state.
 
     f(a) − f(α̂) is evaluated as one product with the mean of its gradient taken out, so that it keeps its digits.
     """
-    gram = kernel_block(held.keys, held.keys, held.sigma)
-    given = held.coefficients
+    gram = kernel_block(state.keys, state.keys, state.sigma)
+    given = state.coefficients
     base = math.fsum(given * (gram @ given - 1.0))
     allowance = tolerance * max(1.0, abs(base))
     difference = point - given
@@ -177,8 +168,8 @@ def _residuals(held: Held, point: Vector, tolerance: float, multiplier: float | 
     if multiplier is not None:
         share = multiplier / (1.0 + multiplier)
         terms = (share - 1.0) * point - share * (gram @ point)
-        gap = terms - minimax_offset(terms, point, held.cap, 0.0)
-        lower, upper = point <= 0.0, point >= held.cap
+        gap = terms - minimax_offset(terms, point, state.cap, 0.0)
+        lower, upper = point <= 0.0, point >= state.cap
         stationarity = float(np.max(np.where(lower, gap, np.where(upper, -gap, np.abs(gap))), initial=0.0))
         complementarity = share * abs(beyond)
     return _Residuals(
@@ -186,7 +177,7 @@ def _residuals(held: Held, point: Vector, tolerance: float, multiplier: float | 
         objective=math.fsum(point * (gram @ point - 1.0)),
         allowed=base + allowance,
         mass=abs(math.fsum([-1.0, *point.tolist()])),
-        box=max(0.0, -float(point.min()), float(point.max()) - held.cap),
+        box=max(0.0, -float(point.min()), float(point.max()) - state.cap),
         stationarity=stationarity,
         excess=max(0.0, beyond),
         complementarity=complementarity,

@@ -1,4 +1,4 @@
-"""Edits of single records on learned keys (paper, §4.4; protocol P9).
+"""Edits of single records on learned keys (paper, §4.4; docs/results/protocols.md, Record edits).
 
 Facts are told to a trained recall model whose keys, values and queries are frozen. Each trial asks about every fact,
 then edits one of them, the secret:
@@ -24,7 +24,7 @@ from expunge.audit.arms import keep_memory, keep_reference
 from expunge.audit.engine import Experiment, Plan, Task
 from expunge.audit.experiments import regimes
 from expunge.audit.numbers import Number, spread_of
-from expunge.audit.task_record import Outcome, Place
+from expunge.audit.task_record import RowLabels, TaskRecord
 from expunge.errors import Refused
 from expunge.memory.memory import Memory
 
@@ -38,36 +38,36 @@ REGIME = "learned"
 DECAY = 0.01
 
 
-def _perform(plan: Plan, task: Task) -> Outcome:
-    outcome = Outcome(task.unit)
+def _perform(plan: Plan, task: Task) -> TaskRecord:
+    record = TaskRecord(task.unit)
     start, stop = task.arguments["start"], task.arguments["stop"]
     for number, facts in islice(enumerate(regimes.draw_facts(stop)), start, stop):
-        _one_trial(outcome, number, facts)
-    return outcome
+        _one_trial(record, number, facts)
+    return record
 
 
-def _one_trial(outcome: Outcome, number: int, facts: regimes.Facts) -> None:
+def _one_trial(record: TaskRecord, number: int, facts: regimes.Facts) -> None:
     prefix, size, secret = f"{number:03d}", len(facts.keys), facts.secret
     corrected = -facts.values[secret]
-    keys = outcome.array(f"{prefix}/keys", facts.keys)
-    values = outcome.array(f"{prefix}/values", facts.values)
+    keys = record.array(f"{prefix}/keys", facts.keys)
+    values = record.array(f"{prefix}/values", facts.values)
     # The last candidate is what the corrected fact should answer.
-    outcome.array(f"{prefix}/targets", np.vstack([facts.targets, -facts.targets[secret]]))
-    outcome.array(f"{prefix}/queries", facts.queries)
+    record.array(f"{prefix}/targets", np.vstack([facts.targets, -facts.targets[secret]]))
+    record.array(f"{prefix}/queries", facts.queries)
     for row in range(size):
-        outcome.array(f"{prefix}/query-{row}", np.array([row]))
+        record.array(f"{prefix}/query-{row}", np.array([row]))
     others = [row for row in range(size) if row != secret]
-    kept = outcome.array(f"{prefix}/others", np.array(others))
+    kept = record.array(f"{prefix}/others", np.array(others))
     settings: dict[str, Any] = {"cap": regimes.FACTS_CAP, "sigma": regimes.FACTS_SIGMA}
 
     def memory_of() -> Memory:
         return Memory.fit(facts.keys, facts.values, ids=[str(row) for row in range(size)], **settings)
 
-    def ask(place: Place, state: str, rows: list[int], expected: int | None = None) -> int:
+    def ask(labels: RowLabels, state: str, rows: list[int], expected: int | None = None) -> int:
         """How many of these questions are answered as they should be."""
         return sum(
-            outcome.answer(
-                place,
+            record.answer(
+                labels,
                 "secret" if row == secret else "other",
                 state,
                 f"{prefix}/queries[{prefix}/query-{row}]",
@@ -77,26 +77,26 @@ def _one_trial(outcome: Outcome, number: int, facts: regimes.Facts) -> None:
             for row in rows
         )
 
-    before = Place(REGIME, "before", number)
+    before = RowLabels(REGIME, "before", number)
     memory = memory_of()
-    whole = keep_memory(outcome, before, f"{prefix}/before", memory, keys=keys, values=values)
+    whole = keep_memory(record, before, f"{prefix}/before", memory, keys=keys, values=values)
     answered = ask(before, whole, list(range(size)))
-    outcome.trial(before, "fit", "returned", "cold", state=whole, answered=answered, asked=size)
+    record.trial(before, "fit", "returned", "cold", state=whole, answered=answered, asked=size)
 
-    deleted = Place(REGIME, "delete", number)
+    deleted = RowLabels(REGIME, "delete", number)
     try:
         receipt = memory.delete(str(secret))
     except Refused as refusal:
-        outcome.trial(deleted, "delete", "refused", "", error=refusal.reason)
+        record.trial(deleted, "delete", "refused", "", error=refusal.reason)
     else:
         rest: dict[str, Any] = {"keys": f"{keys}[{kept}]", "values": f"{values}[{kept}]"}
-        name = keep_memory(outcome, deleted, f"{prefix}/deleted", memory, **rest)
-        reference = keep_reference(outcome, deleted, f"{prefix}/daqp", backend="daqp", **rest, **settings)
+        name = keep_memory(record, deleted, f"{prefix}/deleted", memory, **rest)
+        reference = keep_reference(record, deleted, f"{prefix}/daqp", backend="daqp", **rest, **settings)
         if reference is not None:
             probes = [f"{prefix}/queries", keys]
-            outcome.compare(deleted, name, reference, probes, against="daqp")
+            record.compare(deleted, name, reference, probes, against="daqp")
         answered, told = ask(deleted, name, others), ask(deleted, name, [secret])
-        outcome.trial(
+        record.trial(
             deleted,
             "delete",
             "returned",
@@ -107,10 +107,10 @@ def _one_trial(outcome: Outcome, number: int, facts: regimes.Facts) -> None:
             told=bool(told),
         )
 
-    decayed = Place(REGIME, "decay", number)
-    weights = outcome.held(whole).coefficients.copy()
+    decayed = RowLabels(REGIME, "decay", number)
+    weights = record.state_arrays(whole).coefficients.copy()
     weights[secret] *= DECAY
-    name = outcome.state(
+    name = record.state(
         f"{prefix}/decayed",
         decayed,
         role="comparator",
@@ -122,14 +122,14 @@ def _one_trial(outcome: Outcome, number: int, facts: regimes.Facts) -> None:
         **settings,
     )
     answered, told = ask(decayed, name, others), ask(decayed, name, [secret])
-    outcome.trial(
+    record.trial(
         decayed, "edit", "returned", "decay", state=name, answered=answered, asked=len(others), told=bool(told)
     )
-    _correct(outcome, Place(REGIME, "correct", number), memory_of(), facts, corrected, prefix, ask)
+    _correct(record, RowLabels(REGIME, "correct", number), memory_of(), facts, corrected, prefix, ask)
 
 
 def _correct(
-    outcome: Outcome, place: Place, memory: Memory, facts: regimes.Facts, corrected: Any, prefix: str, ask: Any
+    record: TaskRecord, labels: RowLabels, memory: Memory, facts: regimes.Facts, corrected: Any, prefix: str, ask: Any
 ) -> None:
     """Remove a record and add it again with another value."""
     secret, size = facts.secret, len(facts.keys)
@@ -138,15 +138,15 @@ def _correct(
         memory.delete(str(secret))
         receipt = memory.admit(facts.keys[secret], corrected, id=str(secret))
     except Refused as refusal:
-        outcome.trial(place, "edit", "refused", "", error=refusal.reason)
+        record.trial(labels, "edit", "refused", "", error=refusal.reason)
         return
-    order = outcome.array(f"{prefix}/corrected-order", np.array([int(name) for name in memory.ids]))
-    values = outcome.array(f"{prefix}/corrected-values", memory.values)
-    name = keep_memory(outcome, place, f"{prefix}/corrected", memory, keys=f"{prefix}/keys[{order}]", values=values)
-    answered = ask(place, name, others)
-    told = ask(place, name, [secret], size)
-    outcome.trial(
-        place,
+    order = record.array(f"{prefix}/corrected-order", np.array([int(name) for name in memory.ids]))
+    values = record.array(f"{prefix}/corrected-values", memory.values)
+    name = keep_memory(record, labels, f"{prefix}/corrected", memory, keys=f"{prefix}/keys[{order}]", values=values)
+    answered = ask(labels, name, others)
+    told = ask(labels, name, [secret], size)
+    record.trial(
+        labels,
         "edit",
         "returned",
         receipt.outcome,

@@ -1,4 +1,4 @@
-"""The contexts of the standalone deletion audit (paper, §3.4 and App. C; protocols P2, P3, P9), drawn and never solved.
+"""The contexts of the standalone deletion audit (paper, §3.4 and App. C), drawn and never solved.
 
 A trial is a context, two rows to remove, and the probes at which solutions are compared. One ``default_rng(0)`` a
 regime, shared by the generator of keys, the choice (``choice``, without replacement) and the probes' jitter, in this
@@ -94,7 +94,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """Facts told to the recall model (protocol P9).
+    """Facts told to the recall model (docs/results/protocols.md, Record edits).
 
     ``keys`` (n, 32) are its keys, ``values`` (n, 8) what it decodes from each, ``targets`` (n, 8) what it was told,
     ``queries`` (n, 32) its query for each, the name given with noise 0.02; ``secret`` is the one to forget.

@@ -1,4 +1,4 @@
-"""Pruning while entries arrive, beside a memory that never prunes (paper, Table 1, third row; protocol P6).
+"""Pruning while entries arrive, beside a memory that never prunes (docs/results/protocols.md, Streaming).
 
 A memory of 128 entries receives one entry after another, and drops what weighs nothing after each. The paper measures
 this without a guarantee. Arms:
@@ -25,9 +25,8 @@ import numpy as np
 
 from expunge.audit.engine import Experiment, Plan, Task
 from expunge.audit.numbers import Number, spread_of
-from expunge.audit.own_keys import REGIME as OWN
-from expunge.audit.own_keys import describe_keys
-from expunge.audit.task_record import Outcome, Place
+from expunge.audit.own_keys import OWN_REGIME, describe_keys
+from expunge.audit.task_record import RowLabels, TaskRecord
 from expunge.datasets.bundled import icu_hours
 from expunge.errors import Refused
 from expunge.memory.memory import Memory
@@ -66,7 +65,7 @@ def _draw(plan: Plan, regime: str, seed: int, count: int) -> tuple[Matrix, Matri
     return keys, values, rng.standard_normal((ANCHORS, keys.shape[1]))
 
 
-class _Arm:
+class _StreamingArm:
     """A memory that follows the stream in one of the ways."""
 
     def __init__(self, name: str, memory: Memory) -> None:
@@ -116,39 +115,39 @@ class _Arm:
         }
 
 
-def _perform(plan: Plan, task: Task) -> Outcome:
-    outcome = Outcome(task.unit)
+def _perform(plan: Plan, task: Task) -> TaskRecord:
+    record = TaskRecord(task.unit)
     regime, seed, arrivals = task.arguments["regime"], task.arguments["seed"], task.arguments["arrivals"]
     initial = _initial(plan)
     keys, values, anchors = _draw(plan, regime, seed, initial + arrivals)
     settings: dict[str, Any] = {"sigma": plan.sigma or SIGMA, "nu": plan.nu or NU}
-    outcome.array("pool", keys)
-    outcome.array("pool-values", values)
-    outcome.array("anchors", anchors)
+    record.array("pool", keys)
+    record.array("pool-values", values)
+    record.array("anchors", anchors)
     ids = [str(row) for row in range(initial)]
-    arms = [_Arm(name, Memory.fit(keys[:initial], values[:initial], ids=ids, **settings)) for name in ARMS]
+    arms = [_StreamingArm(name, Memory.fit(keys[:initial], values[:initial], ids=ids, **settings)) for name in ARMS]
     alive = set(ARMS)
     for arm in arms:
         arm.prune(first=True)
     for step in range(arrivals):
         row = initial + step
-        seen = outcome.array(f"seen/{step:03d}", np.arange(row + 1, dtype=np.int16))
+        seen = record.array(f"seen/{step:03d}", np.arange(row + 1, dtype=np.int16))
         reference = None
         for arm in arms:
-            place = Place(regime, arm.name, seed, step)
+            labels = RowLabels(regime, arm.name, seed, step)
             if arm.name not in alive:
-                outcome.trial(place, "admit", "not-run", "")
+                record.trial(labels, "admit", "not-run", "")
                 continue
             try:
                 receipt = arm.admit(row, keys[row], values[row])
                 pruned = arm.prune()
             except Refused as refusal:
                 alive.discard(arm.name)
-                outcome.trial(place, "admit", "refused", "", error=refusal.reason)
+                record.trial(labels, "admit", "refused", "", error=refusal.reason)
                 continue
-            name = outcome.state(
+            name = record.state(
                 f"{task.unit}/{step:03d}/{arm.name}",
-                place,
+                labels,
                 role="published",
                 source="ours",
                 keys=f"pool[{seen}]",
@@ -158,8 +157,8 @@ def _perform(plan: Plan, task: Task) -> Outcome:
                 cap=arm.memory.cap,
                 sigma=arm.memory.sigma,
             )
-            outcome.trial(
-                place,
+            record.trial(
+                labels,
                 "admit",
                 "returned",
                 receipt.outcome,
@@ -176,8 +175,8 @@ def _perform(plan: Plan, task: Task) -> Outcome:
                 reference = name
             elif reference is not None:
                 against = "never, expired" if arm.lost else "never"
-                outcome.compare(place, name, reference, [f"pool[{seen}]", "anchors"], against=against)
-    return outcome
+                record.compare(labels, name, reference, [f"pool[{seen}]", "anchors"], against=against)
+    return record
 
 
 def _numbers(tables: Mapping[str, polars.DataFrame]) -> list[Number]:
@@ -220,7 +219,7 @@ def _arrivals(plan: Plan) -> int:
 
 
 def _streams(plan: Plan) -> list[tuple[str, int]]:
-    regimes = REGIMES if plan.keys is None else (OWN,)
+    regimes = REGIMES if plan.keys is None else (OWN_REGIME,)
     return [(regime, seed) for regime in regimes for seed in (QUICK_SEEDS if plan.quick else SEEDS)]
 
 

@@ -1,4 +1,4 @@
-"""The edit sequences of the sequential audit (paper, "Sequential numerical reliability"; protocol P5).
+"""The edit sequences of the sequential audit (paper, §4.6; docs/results/protocols.md, Sequential edits).
 
 A trajectory fixes everything that a solver must not influence: the initial memory, which entry each cycle
 deletes, which entry it admits, and every probe. Two solvers driven by the same trajectory therefore face

@@ -1,4 +1,5 @@
 """The report on an audit: the paper's tables beside ours, verdicts, figures, the HTML page and the README's table.
 
-Reads results and imports no experiment. Start with `report.py`.
+It imports the audit's results, constants of the experiments, and neither solver nor memory. Start at `report`, then
+`paper_tables`, which has the paper's numbers, and `verdict`, which judges ours beside them.
 """

@@ -1,6 +1,6 @@
-"""What must hold of an archive: our own promises, each decided from its numbers.
+"""What must hold of an audit's results: our own promises, each decided from its numbers.
 
-A promise about a regime, or an experiment, that is not in the archive is not made; one whose numbers are missing there
+A promise about a regime, or an experiment, that is not in the results is not made; one whose numbers are missing there
 does not hold.
 """
 
@@ -13,8 +13,8 @@ from typing import Literal
 
 from expunge.audit.experiments.projection import TOLERANCES
 from expunge.audit.experiments.regimes import REGIMES
-from expunge.audit.own_keys import REGIME as OWN
-from expunge.audit.report.verdict import Measured, shown
+from expunge.audit.own_keys import OWN_REGIME
+from expunge.audit.report.verdict import MeasuredNumber, shown
 
 __all__ = ["PROMISES", "Claim", "Promise", "decide"]
 
@@ -61,19 +61,19 @@ def decide(numbers: Mapping[str, Mapping[str, float]]) -> tuple[Claim, ...]:
 
 
 def _decided(promise: Promise, numbers: Mapping[str, float]) -> Claim:
-    """Decide one. Names of regimes that the archive does not have at all are left out; other gaps are failures."""
+    """Decide one. Names of regimes that the results do not have at all are left out; other gaps are failures."""
     here = {name.split("/")[0] for name in numbers}
     names = [name for name in promise.names if name.split("/")[0] in here]
     values = [numbers.get(name, math.nan) for name in names]
     if promise.kind == "all":
         count, of = math.fsum(values[::2]), math.fsum(values[1::2])
-        measured, allowed, holds = shown(Measured(count, of), "count"), "all", count == of
+        measured, allowed, holds = shown(MeasuredNumber(count, of), "count"), "all", count == of
     else:
         most = promise.kind == "at-most"
         extreme = math.nan if any(map(math.isnan, values)) else (max if most else min)(values)
         holds = extreme <= promise.bound if most else extreme >= promise.bound
-        measured = shown(Measured(extreme), "number")
-        allowed = f"{'≤' if most else '≥'} {shown(Measured(promise.bound), 'number')}"
+        measured = shown(MeasuredNumber(extreme), "number")
+        allowed = f"{'≤' if most else '≥'} {shown(MeasuredNumber(promise.bound), 'number')}"
     return Claim(promise.text, promise.experiment, measured, allowed, holds)
 
 
@@ -89,7 +89,7 @@ def _promises() -> Iterator[Promise]:
         EQUALITY_BOUND,
     )
 
-    regimes = (*REGIMES, OWN)
+    regimes = (*REGIMES, OWN_REGIME)
     pairs = [f"{regime}/ours/{backend}" for regime in regimes for backend in ("daqp", "clarabel")]
     yield Promise(
         "gate-score difference in every regime, by two references, worst",

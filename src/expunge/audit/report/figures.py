@@ -1,7 +1,7 @@
-"""Figures of an archive: deletion agreement, residuals and readouts, projection, latency, warranty survival.
+"""Figures of an audit: deletion agreement, residuals and readouts, projection, latency, warranty survival.
 
-Drawn from the archive's rows, never from summaries, in one style: colours that the colour-blind can tell apart (Okabe
-and Ito), one colour an arm throughout, legible at the width of a column. The same archive gives the same files.
+Drawn from the results' rows, never from summaries, in one style: colours that the colour-blind can tell apart (Okabe
+and Ito), one colour per arm throughout, legible at the width of a column. The same results give the same files.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expunge.audit.report.paper_tables import REGIME_NAMES, TABLE_5
-from expunge.audit.report.verdict import Printed
-from expunge.audit.results import Archive
+from expunge.audit.report.verdict import PrintedNumber
+from expunge.audit.results import AuditResults
 from expunge.errors import MissingExtra
 from expunge.problem.tolerances import ACCEPTANCE
 from expunge.types import Vector
@@ -86,14 +86,14 @@ class Figure:
     narrow: bool = False
 
 
-def draw_figures(archive: Archive, folder: Path) -> list[Figure]:
-    """Draw what the archive has rows for, into a folder that exists."""
+def draw_figures(results: AuditResults, folder: Path) -> list[Figure]:
+    """Draw what the results have rows for, into a folder that exists."""
     figures = []
     for experiment, name, draw in _FIGURES:
-        if experiment not in archive.experiments:
+        if experiment not in results.experiments:
             continue
         with _styled() as pyplot:
-            drawn = draw(archive, pyplot)
+            drawn = draw(results, pyplot)
             if drawn is None:
                 continue
             figure, title, caption = drawn
@@ -109,9 +109,9 @@ def draw_figures(archive: Archive, folder: Path) -> list[Figure]:
 Drawn = tuple[Any, str, str] | None
 
 
-def _agreement(archive: Archive, pyplot: Any) -> Drawn:
+def _agreement(results: AuditResults, pyplot: Any) -> Drawn:
     """Each trial's gate-score difference, by regime and arm."""
-    rows = archive.table("deletion", "comparisons")
+    rows = results.table("deletion", "comparisons")
     regimes = [name for name in (*REGIME_NAMES, "own") if name in set(rows["regime"])]
     arms = (("decay", "refit"), ("classic", "refit"), ("ours", "daqp"))
     figure, axes = pyplot.subplots(figsize=(WIDTH, 2.9), layout="constrained")
@@ -157,9 +157,9 @@ def _marks(axes: Any, middle: float, values: Vector, colour: str) -> None:
     axes.plot([middle], [worst], marker="D", color=colour, markersize=3.2, markeredgecolor="white", markeredgewidth=0.4)
 
 
-def _chained(archive: Archive, pyplot: Any) -> Drawn:
+def _chained(results: AuditResults, pyplot: Any) -> Drawn:
     """Share of operations whose residual, or readout difference, is at least x."""
-    states, rows = archive.table("sequential", "states"), archive.table("sequential", "comparisons")
+    states, rows = results.table("sequential", "states"), results.table("sequential", "comparisons")
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(WIDTH, 2.5), layout="constrained", sharey=True)
     for axes in (left, right):
         axes.set_xscale("log")
@@ -205,9 +205,9 @@ def _tail(axes: Any, values: Vector, colour: str, label: str, style: str = "-") 
     axes.step(positive, share, where="pre", color=colour, label=label, linestyle=style)
 
 
-def _projection(archive: Archive, pyplot: Any) -> Drawn:
+def _projection(results: AuditResults, pyplot: Any) -> Drawn:
     """The worst readout difference at each tolerance."""
-    rows = archive.table("projection", "comparisons")
+    rows = results.table("projection", "comparisons")
     regimes = [name for name in (*REGIME_NAMES, "own") if name in set(rows["regime"])]
     levels = [None, *sorted(one for one in rows["tolerance"].unique() if one is not None)]
     figure, panels = pyplot.subplots(
@@ -223,7 +223,7 @@ def _projection(archive: Archive, pyplot: Any) -> Drawn:
             axes.plot(places[:1], shown[:1], "o", markersize=3, color=COLOURS[arm])
             axes.plot(places[1:], shown[1:], marker="o", markersize=3, color=COLOURS[arm], label=LABELS[arm])
         printed = {
-            (None if level == "none" else float(level)): Printed(cells[2]).value
+            (None if level == "none" else float(level)): PrintedNumber(cells[2]).value
             for level, cells in TABLE_5.get(regime, {}).items()
         }
         known = [(places[levels.index(level)], value) for level, value in printed.items() if value and level in levels]
@@ -251,9 +251,9 @@ def _projection(archive: Archive, pyplot: Any) -> Drawn:
     )
 
 
-def _latency(archive: Archive, pyplot: Any) -> Drawn:
+def _latency(results: AuditResults, pyplot: Any) -> Drawn:
     """Median time of one deletion against n."""
-    rows = archive.table("latency", "timings")
+    rows = results.table("latency", "timings")
     sizes = sorted(int(one) for one in rows["n"].unique())
     figure, axes = pyplot.subplots(figsize=(WIDTH / 2 + 0.3, 2.7), layout="constrained")
     lines = (
@@ -287,9 +287,9 @@ def _latency(archive: Archive, pyplot: Any) -> Drawn:
     )
 
 
-def _survival(archive: Archive, pyplot: Any) -> Drawn:
+def _survival(results: AuditResults, pyplot: Any) -> Drawn:
     """Share of certificates still claimed, and still true, after each admission."""
-    rows = archive.table("streaming", "trials")
+    rows = results.table("streaming", "trials")
     regimes = list(rows["regime"].unique(maintain_order=True))
     figure, panels = pyplot.subplots(
         1, len(regimes), figsize=(WIDTH, 2.2), layout="constrained", sharey=True, squeeze=False
@@ -357,7 +357,7 @@ def _styled() -> Iterator[Any]:
         yield pyplot
 
 
-_FIGURES: Sequence[tuple[str, str, Callable[[Archive, Any], Drawn]]] = (
+_FIGURES: Sequence[tuple[str, str, Callable[[AuditResults, Any], Drawn]]] = (
     ("deletion", "deletion-agreement", _agreement),
     ("sequential", "chained-edits", _chained),
     ("projection", "projection-readouts", _projection),

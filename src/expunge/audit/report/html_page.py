@@ -1,6 +1,6 @@
 """The report as one HTML page that needs nothing else: inline style, figures as data, light and dark, no script.
 
-Nothing is fetched, and a content policy in the page says so. Everything that comes from an archive is escaped.
+Nothing is fetched, and a content policy in the page says so. Everything that comes from results is escaped.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from expunge.audit.report.report import CHECKED, QUICK_NOTE, Filled, Report, Row, preface
+from expunge.audit.report.report import CHECKED, QUICK_NOTE, FilledTable, Report, Row, preface
 
 if TYPE_CHECKING:
     from expunge.audit.report.figures import Figure
@@ -102,7 +102,7 @@ def _claims(report: Report) -> Iterator[str]:
     yield "</table></div>"
 
 
-def _table(filled: Filled) -> Iterator[str]:
+def _table(filled: FilledTable) -> Iterator[str]:
     table = filled.table
     yield f'<h2 id="{table.name}">{escape(table.title)}</h2>\n<p class="soft">{escape(table.caption)}</p>'
     heads = "".join(f"<th>{escape(head)}</th>" for head in table.heads)

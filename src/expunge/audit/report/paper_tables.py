@@ -1,4 +1,4 @@
-"""The paper's tables as printed, line by line, each beside the names of the numbers that answer it in an archive.
+"""The paper's tables as printed, line by line, each beside the names of the numbers that answer it in the results.
 
 Nothing here is measured by us: `Line.paper` is what the paper prints (its abstract, Example 1, Tables 3–7, §4.4–4.6 and
 Appendix C; for the forgetting of records, the authors' public record of that run). `Line.why` says why digits may
@@ -8,14 +8,10 @@ differ, and is shown only where they do. Audits of one's own keys have lines wit
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from expunge.audit.report.verdict import Sense, Unit
+from expunge.audit.report.table_lines import ArmPair, Heads, Line, Table
 
-__all__ = ["CONDITIONS", "REGIME_NAMES", "TABLES", "Line", "Source", "Table"]
-
-# A number of the archive, or (operation, names…): sum, difference, ratio, min or max of several.
-Source = str | tuple[str, ...] | None
+__all__ = ["CONDITIONS", "REGIME_NAMES", "TABLES", "TABLE_3", "TABLE_5"]
 
 OWN = "own"
 REGIME_NAMES = {
@@ -42,62 +38,8 @@ UNCHECKED = "ours is checked, digested and receipted; the classic update is none
 WHY = {"clinical": OTHER_STAYS, "learned": OTHER_WEIGHTS}
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line: the paper's number, and where the archive has the classic arm's and ours, with what they are out of."""
-
-    label: str
-    paper: str
-    classic: Source
-    ours: Source
-    sense: Sense = "lower"
-    unit: Unit = "number"
-    group: str = ""
-    classic_of: Source = None
-    ours_of: Source = None
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """Lines of one table of the paper, from one experiment; ``heads`` name the three columns of numbers."""
-
-    name: str
-    title: str
-    experiment: str
-    caption: str
-    lines: tuple[Line, ...]
-    heads: tuple[str, str, str] = ("paper", "classic", "ours")
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """The prefixes of two arms' numbers, and the group and reason that their lines share."""
-
-    classic: str
-    ours: str
-    group: str = ""
-    why: str = ""
-
-    def line(
-        self, label: str, paper: str, name: str, sense: Sense = "lower", unit: Unit = "number", why: str = ""
-    ) -> Line:
-        """One number of both arms."""
-        names = f"{self.classic}/{name}", f"{self.ours}/{name}"
-        return Line(label, paper, *names, sense, unit, self.group, why=why or self.why)
-
-    def count(self, label: str, paper: str, name: str, of: str, sense: Sense = "higher", less: str = "") -> Line:
-        """A count of both arms out of another, less a third where given."""
-        classic, ours = f"{self.classic}/{name}", f"{self.ours}/{name}"
-        sources: tuple[Source, Source] = classic, ours
-        if less:
-            sources = ("difference", classic, f"{self.classic}/{less}"), ("difference", ours, f"{self.ours}/{less}")
-        outs = f"{self.classic}/{of}", f"{self.ours}/{of}"
-        return Line(label, paper, *sources, sense, "count", self.group, *outs, self.why)
-
-
 def _example_1() -> Iterator[Line]:
-    changes = _Pair("classic/removal", "dropped/removal")
+    changes = ArmPair("classic/removal", "dropped/removal")
     yield changes.line("gate-score change when key 3 is removed", "<1e-12", "score_difference")
     yield changes.line("readout change when key 3 is removed", "4.6e-9", "readout_difference")
     yield Line("coefficient of key 3 after (0, −10) arrives", "0.033", None, "coefficient after", "same")
@@ -119,8 +61,8 @@ TABLE_3 = {
 def _table_3() -> Iterator[Line]:
     for regime, (decrement, match, *spread) in TABLE_3.items():
         group, why = REGIME_NAMES[regime], WHY.get(regime, "")
-        runs = _Pair(f"{regime}/classic", f"{regime}/ours", group, why)
-        pairs = _Pair(f"{regime}/classic/refit", f"{regime}/ours/daqp", group, why)
+        runs = ArmPair(f"{regime}/classic", f"{regime}/ours", group, why)
+        pairs = ArmPair(f"{regime}/classic/refit", f"{regime}/ours/daqp", group, why)
         yield runs.count("deletions returned", "300/300" if regime != OWN else "", "returned", "attempted")
         less = ("difference", f"{regime}/classic/returned", f"{regime}/classic/fallback")
         mine = ("difference", f"{regime}/ours/returned", f"{regime}/ours/rescued")
@@ -147,7 +89,7 @@ TABLE_4 = {
 
 def _table_4() -> Iterator[Line]:
     for regime, (correlation, disagreeing, apart, agreeing, score, readout) in TABLE_4.items():
-        pair = _Pair(f"{regime}/classic/refit", f"{regime}/ours/daqp", REGIME_NAMES[regime], WHY.get(regime, ""))
+        pair = ArmPair(f"{regime}/classic/refit", f"{regime}/ours/daqp", REGIME_NAMES[regime], WHY.get(regime, ""))
         label, name = "rank correlation of the difference with conditioning", "conditioning/spearman"
         yield pair.line(label, correlation, name, "same", "correlation")
         label = "trials whose partition differs from the refit's"
@@ -203,7 +145,9 @@ def _table_5() -> Iterator[Line]:
         for level, (solved, gap, readout, match) in levels.items():
             where = "as they came" if level == "none" else f"ε = {level.replace('e-0', 'e-')}"
             why = WHY.get(regime, RECORDED if level == "none" else NO_SCS)
-            pair = _Pair(f"{regime}/classic/{level}", f"{regime}/ours/{level}", f"{REGIME_NAMES[regime]}, {where}", why)
+            pair = ArmPair(
+                f"{regime}/classic/{level}", f"{regime}/ours/{level}", f"{REGIME_NAMES[regime]}, {where}", why
+            )
             if solved or regime == OWN:
                 pairs = f"{pair.classic}/pairs", f"{pair.ours}/pairs"
                 yield Line("pairs projected", solved, *pairs, "higher", "count", pair.group, *tried, why)
@@ -227,7 +171,7 @@ TABLE_7 = {
 def _table_7() -> Iterator[Line]:
     for regime, (gap, correlation, movement, raw) in TABLE_7.items():
         why = WHY.get(regime, RECORDED)
-        pair = _Pair(f"{regime}/classic", f"{regime}/ours", REGIME_NAMES[regime], why)
+        pair = ArmPair(f"{regime}/classic", f"{regime}/ours", REGIME_NAMES[regime], why)
         yield pair.line("relative objective gap, largest", gap, "none/objective_gap/max")
         label, name = "rank correlation of that gap with the score difference", "none/objective_gap/spearman"
         yield pair.line(label, correlation, name, "same", "correlation")
@@ -238,7 +182,7 @@ def _table_7() -> Iterator[Line]:
 def _latency() -> Iterator[Line]:
     for size in (120, 256, 384, 512):
         group = f"n = {size}"
-        pair = _Pair(f"n={size}/classic", f"n={size}/ours", group)
+        pair = ArmPair(f"n={size}/classic", f"n={size}/ours", group)
         for victims, kind in (("any entry", "uniform"), ("active entry", "active"), ("reserve entry", "reserve")):
             paper = "0.30–1.04" if kind == "uniform" else ""
             yield pair.line(
@@ -255,7 +199,7 @@ def _latency() -> Iterator[Line]:
 
 def _table_6() -> Iterator[Line]:
     scheduled, many = "operations scheduled", "trajectories"
-    run = _Pair("all/classic", "all/ours", "first run: refit what fails, stop when that fails too", OTHER_DRAWS)
+    run = ArmPair("all/classic", "all/ours", "first run: refit what fails, stop when that fails too", OTHER_DRAWS)
     yield run.count("trajectories complete", "66/80", "trajectories complete", many)
     yield run.count("first states that fail the check", "8/80", "initial failures", many, "lower")
     yield run.count("operations that end in a state passing the check", "4,384/5,120", "operations returned", scheduled)
@@ -274,7 +218,7 @@ def _table_6() -> Iterator[Line]:
     yield Line(label, "27.43", *names, unit="percent", group=run.group, why=OTHER_DRAWS)
     yield _traced("all/classic", run.group)
 
-    run = _Pair("all/guarded", "all/ours", "follow-up: rescue or refuse", OTHER_DRAWS)
+    run = ArmPair("all/guarded", "all/ours", "follow-up: rescue or refuse", OTHER_DRAWS)
     yield run.count("trajectories complete", "80/80", "trajectories complete", many)
     yield run.count("operations completed", "5,120/5,120", "operations returned", scheduled)
     yield run.count("first states rescued", "8/80", "initial rescues", many, "lower")
@@ -310,10 +254,10 @@ TABLE_6 = (
 )
 
 
-def _table_6_conditions() -> Iterator[Line]:
+def _conditions() -> Iterator[Line]:
     for (condition, group), (complete, first, later, readout) in zip(CONDITIONS.items(), TABLE_6, strict=True):
         run, follow = (
-            _Pair(f"{condition}/{arm}", f"{condition}/ours", group, OTHER_DRAWS) for arm in ("classic", "guarded")
+            ArmPair(f"{condition}/{arm}", f"{condition}/ours", group, OTHER_DRAWS) for arm in ("classic", "guarded")
         )
         yield run.count("first run: trajectories complete", complete, "trajectories complete", "trajectories")
         yield follow.count("follow-up: first states rescued", first, "initial rescues", "trajectories", "lower")
@@ -325,7 +269,7 @@ def _table_6_conditions() -> Iterator[Line]:
 def _streaming() -> Iterator[Line]:
     for regime in ("gaussian", "near-duplicate", "clinical", OWN):
         group = REGIME_NAMES.get(regime, regime)
-        pair = _Pair(f"{regime}/naive", f"{regime}/archive", group)
+        pair = ArmPair(f"{regime}/naive", f"{regime}/archive", group)
         label = "states that fail the check of the never-pruned problem"
         yield pair.count(label, "", "states failing the check", "admitted", "lower")
         yield pair.line("coefficient difference, worst", "", "never/coefficient_difference/max")
@@ -347,9 +291,8 @@ def _records() -> Iterator[Line]:
     yield Line("corrected fact answered anew, share", "1.00", None, "correct/secret/right", "higher")
 
 
-def _table(name: str, title: str, experiment: str, caption: str, lines: Iterator[Line], *heads: str) -> Table:
-    columns = (heads[0], heads[1], heads[2]) if heads else ("paper", "classic", "ours")
-    return Table(name, title, experiment, caption, tuple(lines), columns)
+def _table(name: str, title: str, experiment: str, caption: str, lines: Iterator[Line], **heads: Heads) -> Table:
+    return Table(name, title, experiment, caption, tuple(lines), **heads)
 
 
 TABLES = (
@@ -389,7 +332,7 @@ TABLES = (
         "Table 6 by condition (n₀, d)",
         "sequential",
         "The trajectories of Table 6.",
-        _table_6_conditions(),
+        _conditions(),
     ),
     _table(
         "table-1-streaming",
@@ -397,9 +340,7 @@ TABLES = (
         "streaming",
         "The paper says “measured only” and prints no number. Both columns are ours.",
         _streaming(),
-        "paper",
-        "pruned for good",
-        "pruned into the archive",
+        heads=("paper", "pruned for good", "pruned into the archive"),
     ),
     _table("records", "Edits of records on learned keys", "records", "Eight facts, one of them secret.", _records()),
 )

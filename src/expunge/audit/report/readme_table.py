@@ -1,6 +1,6 @@
 """The README's table of audit results, from a committed ``results.json`` and nothing else.
 
-`block` is what stands between the markers; `inserted` puts it there. A test compares the README with the file.
+`readme_block` is what stands between the markers, `insert_block` puts it there. A test compares README and file.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from expunge.audit.report.paper_tables import REGIME_NAMES, TABLE_3
-from expunge.audit.report.report import Filled, Report, Row, fill
+from expunge.audit.report.report import FilledTable, Report, Row, fill
 from expunge.errors import InputError
 
-__all__ = ["BEGIN", "END", "block", "inserted"]
+__all__ = ["BEGIN", "END", "insert_block", "readme_block"]
 
 BEGIN, END = "<!-- audit:begin -->", "<!-- audit:end -->"
 
 
-def block(results: Mapping[str, Any]) -> str:
+def readme_block(results: Mapping[str, Any]) -> str:
     """Markdown of the README's audit tables."""
     report = fill(results)
     parts = [*_deletion(report), *_chained(report), *_others(report), *_footer(report)]
@@ -26,12 +26,12 @@ def block(results: Mapping[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def inserted(readme: str, results: Mapping[str, Any]) -> str:
+def insert_block(readme: str, results: Mapping[str, Any]) -> str:
     """Put the block between the README's markers."""
     if BEGIN not in readme or END not in readme:
         raise InputError(f"there is no place for the audit's table: {BEGIN} … {END}")
     head, tail = readme.split(BEGIN)[0], readme.split(END)[1]
-    return f"{head}{BEGIN}\n\n{block(results)}\n\n{END}{tail}"
+    return f"{head}{BEGIN}\n\n{readme_block(results)}\n\n{END}{tail}"
 
 
 def _deletion(report: Report) -> Iterator[str]:
@@ -103,5 +103,5 @@ def _footer(report: Report) -> Iterator[str]:
 
 
 def _rows(report: Report, name: str) -> Sequence[Row]:
-    found: Filled | None = next((filled for filled in report.tables if filled.table.name == name), None)
+    found: FilledTable | None = next((filled for filled in report.tables if filled.table.name == name), None)
     return found.rows if found is not None else ()

@@ -1,4 +1,4 @@
-"""A report on an archive: each of the paper's tables beside both arms, with computed verdicts (paper, §4).
+"""A report on an audit's results: each of the paper's tables beside both arms, with computed verdicts (paper, §4).
 
 `write_report` leaves one HTML page that needs nothing else, the same in Markdown, the figures, and ``results.json``:
 every number that the tables and claims use, with the machine, the versions and the command. The README's table is made
@@ -16,9 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expunge.audit.report.claims import PROMISES, Claim, decide
-from expunge.audit.report.paper_tables import TABLES, Line, Source, Table
-from expunge.audit.report.verdict import Measured, Printed, difference, factor, improvement, reproduction, shown
-from expunge.audit.results import Archive, open_archive
+from expunge.audit.report.paper_tables import TABLES
+from expunge.audit.report.table_lines import Line, Source, Table
+from expunge.audit.report.verdict import (
+    MeasuredNumber,
+    PrintedNumber,
+    difference,
+    factor,
+    improvement,
+    reproduction,
+    shown,
+)
+from expunge.audit.results import AuditResults, open_results
 from expunge.errors import StoreError
 
 if TYPE_CHECKING:
@@ -27,13 +36,13 @@ if TYPE_CHECKING:
 __all__ = [
     "CHECKED",
     "QUICK_NOTE",
-    "Filled",
+    "FilledTable",
     "Report",
     "Row",
     "as_markdown",
     "fill",
     "preface",
-    "results",
+    "summarize_results",
     "write_report",
 ]
 
@@ -68,8 +77,8 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Filled:
-    """A table with its rows; those for which the archive has no number are left out."""
+class FilledTable:
+    """A table with its rows; those for which the results have no number are left out."""
 
     table: Table
     rows: tuple[Row, ...]
@@ -85,7 +94,7 @@ class Filled:
 class Report:
     """Tables, claims, and what they were made with."""
 
-    tables: tuple[Filled, ...]
+    tables: tuple[FilledTable, ...]
     claims: tuple[Claim, ...]
     experiments: dict[str, dict[str, Any]]
 
@@ -109,36 +118,36 @@ class Report:
         return ", ".join(f"{name} {version}" for name, version in found.items()) + "."
 
 
-def fill(results: Mapping[str, Any]) -> Report:
+def fill(summary: Mapping[str, Any]) -> Report:
     """Make a report from the contents of a ``results.json``."""
-    numbers = {name: one["numbers"] for name, one in results["experiments"].items()}
+    numbers = {name: one["numbers"] for name, one in summary["experiments"].items()}
     tables = []
     for table in TABLES:
         if table.experiment not in numbers:
             continue
-        one = results["experiments"][table.experiment]
+        one = summary["experiments"][table.experiment]
         # One's own keys are another problem than the paper's: there only the two arms are compared.
         lines = (replace(line, paper="", why="") if one["own_keys"] else line for line in table.lines)
         rows = (_row(line, numbers[table.experiment], FEWER if one["quick"] else "") for line in lines)
         told = tuple(row for row in rows if row.classic or row.ours)
         if told:
-            tables.append(Filled(table, told))
+            tables.append(FilledTable(table, told))
     ordered = dict.fromkeys([*(table.experiment for table in TABLES), *numbers])
     about = {
-        name: {key: value for key, value in results["experiments"][name].items() if key != "numbers"}
+        name: {key: value for key, value in summary["experiments"][name].items() if key != "numbers"}
         for name in ordered
         if name in numbers
     }
     return Report(tuple(tables), decide(numbers), about)
 
 
-def results(archive: Archive) -> dict[str, Any]:
-    """What a report needs of an archive, small enough to commit."""
+def summarize_results(results: AuditResults) -> dict[str, Any]:
+    """What a report needs of the results, small enough to commit: the contents of ``results.json``."""
     experiments = {}
-    for name in archive.experiments:
-        manifest = archive.manifest(name)
+    for name in results.experiments:
+        manifest = results.manifest(name)
         wanted = _names(name)
-        numbers = archive.numbers(name)
+        numbers = results.numbers(name)
         experiments[name] = {
             "quick": manifest["quick"],
             "own_keys": isinstance(manifest["settings"].get("keys"), dict),
@@ -156,18 +165,18 @@ def results(archive: Archive) -> dict[str, Any]:
     return {"format": FORMAT, "experiments": experiments}
 
 
-def write_report(archive_dir: Path, out: Path) -> list[Path]:
-    """Write report.html, report.md, results.json and figures/ for an archive; the paths written, the page first."""
+def write_report(results_dir: Path, out: Path) -> list[Path]:
+    """Write report.html, report.md, results.json and figures/ for results; the paths written, the page first."""
     from expunge.audit.report.figures import draw_figures
     from expunge.audit.report.html_page import as_html
 
-    archive = open_archive(archive_dir)
-    found = results(archive)
+    results = open_results(results_dir)
+    found = summarize_results(results)
     report = fill(found)
     folder = out / "figures"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        figures = draw_figures(archive, folder)
+        figures = draw_figures(results, folder)
         texts = {
             "report.html": as_html(report, figures),
             "report.md": as_markdown(report, figures),
@@ -202,7 +211,7 @@ def as_markdown(report: Report, figures: Sequence[Figure] = ()) -> str:
     return "\n".join([*lines, "", *_made_with(report)]) + "\n"
 
 
-def table_lines(filled: Filled) -> list[str]:
+def table_lines(filled: FilledTable) -> list[str]:
     """One table in Markdown; a group is named on the first of its lines."""
     heads = ["", *filled.table.heads, "difference", "verdict"]
     lines = ["| " + " | ".join(heads) + " |", "|---|" + "---|" * (len(heads) - 1)]
@@ -248,7 +257,7 @@ def _made_with(report: Report) -> list[str]:
 
 
 def _row(line: Line, numbers: Mapping[str, float], excuse: str) -> Row:
-    printed = Printed(line.paper)
+    printed = PrintedNumber(line.paper)
     classic = _measured(line.classic, line.classic_of, numbers)
     ours = _measured(line.ours, line.ours_of, numbers)
     # A correlation of rounding errors is shown and not judged. Times on two machines say nothing of each other, and
@@ -275,7 +284,7 @@ def _row(line: Line, numbers: Mapping[str, float], excuse: str) -> Row:
     )
 
 
-def _beside(classic: Measured, ours: Measured, sense: str) -> tuple[str, str]:
+def _beside(classic: MeasuredNumber, ours: MeasuredNumber, sense: str) -> tuple[str, str]:
     """Verdict and difference of the two arms."""
     if classic.value == ours.value:
         return "equal", "none"
@@ -285,9 +294,9 @@ def _beside(classic: Measured, ours: Measured, sense: str) -> tuple[str, str]:
     return step, factor(classic.value, ours.value)
 
 
-def _measured(source: Source, of: Source, numbers: Mapping[str, float]) -> Measured | None:
+def _measured(source: Source, of: Source, numbers: Mapping[str, float]) -> MeasuredNumber | None:
     value = _value(source, numbers)
-    return None if value is None else Measured(value, _value(of, numbers))
+    return None if value is None else MeasuredNumber(value, _value(of, numbers))
 
 
 def _value(source: Source, numbers: Mapping[str, float]) -> float | None:

@@ -18,7 +18,17 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Measured", "Printed", "Sense", "Unit", "difference", "factor", "improvement", "reproduction", "shown"]
+__all__ = [
+    "MeasuredNumber",
+    "PrintedNumber",
+    "Sense",
+    "Unit",
+    "difference",
+    "factor",
+    "improvement",
+    "reproduction",
+    "shown",
+]
 
 Sense = Literal["lower", "higher", "same"]
 Unit = Literal["number", "count", "percent", "correlation", "milliseconds", "times"]
@@ -28,7 +38,7 @@ FACTOR = 10.0
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredNumber:
     """A number of this run, and out of how many where it is a count of them."""
 
     value: float
@@ -36,7 +46,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedNumber:
     """A published number as printed: ``2.4e-9``, ``0.5273``, ``296/300``, ``<1e-12``, ``>70``, a range ``24–223``."""
 
     text: str
@@ -73,7 +83,7 @@ class Printed:
         return float(f"{value:.{decimals}f}") == float(text)
 
 
-def reproduction(printed: Printed, measured: Measured | None, unit: Unit) -> str:
+def reproduction(printed: PrintedNumber, measured: MeasuredNumber | None, unit: Unit) -> str:
     """Whether the same method gave the published number again: reproduced, consistent, differs, or nothing to say."""
     if measured is None or not printed.text:
         return ""
@@ -104,7 +114,7 @@ def reproduction(printed: Printed, measured: Measured | None, unit: Unit) -> str
     return "consistent" if abs(math.log10(measured.value / printed.value)) <= math.log10(FACTOR) else "differs"
 
 
-def improvement(printed: Printed, ours: Measured | None, sense: Sense, unit: Unit) -> str:
+def improvement(printed: PrintedNumber, ours: MeasuredNumber | None, sense: Sense, unit: Unit) -> str:
     """How ours compares with the published number: better, equal, worse, or as in `reproduction`."""
     if ours is None or not printed.text:
         return ""
@@ -125,7 +135,7 @@ def improvement(printed: Printed, ours: Measured | None, sense: Sense, unit: Uni
     return "better" if (value < target) == (sense == "lower") else "worse"
 
 
-def difference(printed: Printed, ours: Measured | None, sense: Sense, unit: Unit) -> str:
+def difference(printed: PrintedNumber, ours: MeasuredNumber | None, sense: Sense, unit: Unit) -> str:
     """How far ours is from the published number, in words."""
     if ours is None or printed.value is None:
         return ""
@@ -152,7 +162,7 @@ def factor(before: float, after: float) -> str:
     return f"{text}× {'smaller' if after < before else 'larger'}"
 
 
-def shown(measured: Measured | None, unit: Unit, printed: Printed | None = None) -> str:
+def shown(measured: MeasuredNumber | None, unit: Unit, printed: PrintedNumber | None = None) -> str:
     """One measured number, written as the published one is where that can show it."""
     if measured is None:
         return ""
@@ -181,14 +191,14 @@ def _short(text: str) -> str:
     return re.sub(r"e([+-])0*(\d)", r"e\1\2", text).replace("e+", "e")
 
 
-def _same_percentage(printed: Printed, measured: Measured) -> bool:
+def _same_percentage(printed: PrintedNumber, measured: MeasuredNumber) -> bool:
     """Whether a count gives the percentage that was printed as a count out of 100."""
     if printed.of != 100.0 or not measured.of:
         return False
     return round(100.0 * measured.value / measured.of) == printed.value
 
 
-def _comparable(target: float, printed: Printed, ours: Measured) -> tuple[float, float]:
+def _comparable(target: float, printed: PrintedNumber, ours: MeasuredNumber) -> tuple[float, float]:
     """Ours and the published number, as shares where both say out of how many."""
     if printed.of and ours.of:
         return ours.value / ours.of, target / printed.of

@@ -21,8 +21,8 @@ from expunge.cli.context import Session
 from expunge.errors import InputError
 
 if TYPE_CHECKING:
-    from expunge.audit.engine import Finished, Plan
-    from expunge.audit.task_record import Outcome
+    from expunge.audit.engine import FinishedRun, Plan
+    from expunge.audit.task_record import TaskRecord
 
 __all__ = ["AUDITS", "add"]
 
@@ -59,7 +59,7 @@ AUDITS = {
 }
 OWN = ("deletion", "projection", "latency", "sequential", "streaming", "all")
 
-OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the archive goes, a folder an audit.")]
+OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the results go, one folder per audit.")]
 JobsOption = Annotated[
     int | None, typer.Option("--jobs", metavar="N", help="Workers; else one a core.", min=1, show_default=False)
 ]
@@ -125,7 +125,7 @@ def report(
     """Write the paper's tables beside both arms, with verdicts and figures.
 
     One HTML page that needs nothing else, and the same in Markdown. Say `expunge verify evidence DIR` first: a report
-    is only as good as the archive.
+    is only as good as the results.
     """
     from expunge.audit.report.report import write_report
 
@@ -221,7 +221,7 @@ def _run(
 
 
 @contextmanager
-def _watched(session: Session, name: str) -> Iterator[Callable[[int, int, Outcome | None], None]]:
+def _watched(session: Session, name: str) -> Iterator[Callable[[int, int, TaskRecord | None], None]]:
     """A bar on standard error: tasks, operations a second, and what failed, by arm."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -237,10 +237,10 @@ def _watched(session: Session, name: str) -> Iterator[Callable[[int, int, Outcom
     with Progress(*columns, console=session.err, transient=True, disable=not shown) as bar:
         task = bar.add_task(name, total=None, told="")
 
-        def watch(done: int, total: int, outcome: Outcome | None) -> None:
+        def watch(done: int, total: int, record: TaskRecord | None) -> None:
             nonlocal rows
-            if outcome is not None:
-                trials = outcome.tables.get("trials", [])
+            if record is not None:
+                trials = record.tables.get("trials", [])
                 rows += len(trials)
                 failures.update(row["arm"] for row in trials if row["status"] in ("failed", "refused"))
             rate = rows / max(1e-9, time.monotonic() - started)
@@ -250,7 +250,7 @@ def _watched(session: Session, name: str) -> Iterator[Callable[[int, int, Outcom
         yield watch
 
 
-def _tell(session: Session, done: Finished) -> None:
+def _tell(session: Session, done: FinishedRun) -> None:
     """One line a result, or one object."""
     from expunge.audit.experiments import load_experiment
 

@@ -193,7 +193,7 @@ def evidence(
     if os.path.isdir(file):
         if witness or quorum:
             raise InputError("witnesses cosign the head of a log, and an audit is in none; leave --witness out")
-        _archive(session, file)
+        _audit_results(session, file)
         return
     from expunge.verify import verify_evidence
     from expunge.verify.evidence_format import parse_bundle
@@ -227,11 +227,11 @@ def evidence(
     _verified(session, checked)
 
 
-def _archive(session: Session, folder: Path) -> None:
+def _audit_results(session: Session, folder: Path) -> None:
     """Verify what an audit kept."""
     from collections import Counter
 
-    from expunge.verify.audit_results import verify_archive
+    from expunge.verify.audit_results import verify_audit_results
 
     counts: Counter[str] = Counter()
     with session.progress("Recomputing", None) as step:
@@ -240,7 +240,7 @@ def _archive(session: Session, folder: Path) -> None:
             counts[word] += 1
             step()
 
-        verify_archive(folder, watch=seen)
+        verify_audit_results(folder, watch=seen)
     told = {f"{word}s": counts[word] for word in sorted(counts)}
     session.show(
         {"verified": True, "checked": sorted(told), **told},

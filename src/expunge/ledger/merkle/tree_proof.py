@@ -1,6 +1,6 @@
 """Checking inclusion and consistency in an RFC 6962 tree: the verifier's half.
 
-Both functions return nothing or raise a :class:`~expunge.ledger.errors.MerkleError`. They fold a path from
+Both functions return nothing or raise a VerificationError. They fold a path from
 the bottom up (RFC 9162 §2.1.3.2 and §2.1.4.2) and import nothing of the writer in
 :mod:`expunge.ledger.merkle.tree` but the hash functions.
 

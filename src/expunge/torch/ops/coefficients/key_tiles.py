@@ -16,7 +16,7 @@ import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
 from torch import Tensor
 
-__all__ = ["counts_on", "jit", "prepared", "pull_keys"]
+__all__ = ["counts_on", "jit", "prepare_keys", "pull_keys"]
 
 jit: Callable[[Callable[..., Any]], Any] = triton.jit
 
@@ -172,7 +172,7 @@ def counts_on(counts: tuple[int, ...], device: torch.device) -> Tensor:
     return torch.tensor(counts, dtype=torch.int32, device=device)
 
 
-def prepared(keys: Tensor) -> tuple[Tensor, Tensor]:
+def prepare_keys(keys: Tensor) -> tuple[Tensor, Tensor]:
     """Centred keys (B·h, T, d) and their squared norms (B·h, T), fp32."""
     batch, heads, length, width = keys.shape
     centred = torch.empty(batch * heads, length, width, device=keys.device)
@@ -196,7 +196,7 @@ def prepared(keys: Tensor) -> tuple[Tensor, Tensor]:
 
 def pull_keys(
     keys: Tensor,
-    prepared_keys: tuple[Tensor, Tensor],
+    prepared: tuple[Tensor, Tensor],
     counts: tuple[int, ...],
     sigma: Tensor,
     alpha: Tensor,
@@ -208,7 +208,7 @@ def pull_keys(
     tiles = triton.cdiv(length, 32)
     spreads = torch.empty(batch * heads, tiles, device=keys.device)
     _pull[(tiles, batch * heads)](
-        *prepared_keys,
+        *prepared,
         sigma,
         alpha,
         adjoints,

@@ -1,4 +1,4 @@
-"""The adjoint of long prefixes: conjugate gradients on the margin, cut at their products, which `turns` answers."""
+"""The adjoint of long prefixes: conjugate gradients on the margin, cut at their products (`product_rounds`)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import triton.language as tl  # type: ignore[import-not-found]
 from torch import Tensor
 
 from expunge.torch.ops.coefficients.key_tiles import jit
-from expunge.torch.ops.coefficients.plain_coefficients import ADJOINT_TOLERANCE
-from expunge.torch.ops.coefficients.product_rounds import FIELDS, GOAL, PHASE, RUNNING, Work, _advance
+from expunge.torch.ops.coefficients.plain_adjoint import ADJOINT_TOLERANCE
+from expunge.torch.ops.coefficients.product_rounds import FIELDS, GOAL, PHASE, RUNNING, ProductRounds, _conjugate_step
 
 __all__ = ["adjoint"]
 
-# Products that a problem may ask for.
-ADJOINT_SWEEPS = 40
+# Rounds, that is, products that a problem may request.
+ADJOINT_ROUNDS = 40
 
-# The scale of a problem's cotangents, beside the numbers of `turns`.
+# The scale of a problem's cotangents, beside the numbers of `product_rounds`.
 SCALE = tl.constexpr(15)
 
 
@@ -86,7 +86,7 @@ def _adjoint_step(
             x = tl.load(requests + place, mask=i < count, other=0.0)
             r = tl.load(residuals + place, mask=i < count, other=0.0)
             y = tl.load(images + place, mask=i < count, other=0.0)
-            along, r, p, squared = _advance(x, q + ridge * x, r, s, size, ridge)
+            along, r, p, squared = _conjugate_step(x, q + ridge * x, r, s, size, ridge)
             u += along * x
             y += along * q
         else:
@@ -165,41 +165,41 @@ def adjoint(
     with_cap: bool,
 ) -> None:
     """Fill the adjoints u (B, h, b, T) and the cotangents of the caps (B, h, b), which cost nothing here."""
-    work = Work(keys, centred, norms, counts, sigma)
-    shared = {"SIZE": work.size, "num_warps": work.warps}
-    numbers: list[Any] = [work.prefixes, work.extent, work.length]
-    grid = (work.slots,)
+    rounds = ProductRounds(keys, centred, norms, counts, sigma)
+    shared = {"SIZE": rounds.size, "num_warps": rounds.warps}
+    numbers: list[Any] = [rounds.prefixes, rounds.extent, rounds.length]
+    grid = (rounds.slots,)
     _adjoint_begin[grid](
-        margin, alpha_bar, offset_bar, work.requests, adjoints, work.states, work.counts, *numbers, **shared
+        margin, alpha_bar, offset_bar, rounds.requests, adjoints, rounds.states, rounds.counts, *numbers, **shared
     )
-    for turn in range(ADJOINT_SWEEPS):
-        work.sweep()
+    for number in range(ADJOINT_ROUNDS):
+        rounds.answer()
         _adjoint_step[grid](
-            work.answers,
-            work.requests,
-            work.images,
-            work.residuals,
+            rounds.answers,
+            rounds.requests,
+            rounds.images,
+            rounds.residuals,
             margin,
             alpha_bar,
             adjoints,
-            work.states,
-            work.counts,
+            rounds.states,
+            rounds.counts,
             *numbers,
             ridge,
             ADJOINT_TOLERANCE[torch.float32],
             **shared,
         )
-        if work.finished(turn):
+        if rounds.finished(number):
             break
     _adjoint_end[grid](
-        work.states,
-        work.images,
+        rounds.states,
+        rounds.images,
         margin,
         alpha,
         alpha_bar,
         adjoints,
         cap_bar,
-        work.counts,
+        rounds.counts,
         cap,
         cap.numel(),
         *numbers,

@@ -1,4 +1,4 @@
-"""Coefficients of long prefixes: the method of `reference`, cut at its products, which `turns` answers."""
+"""Coefficients of long prefixes: the method of `plain_coefficients`, cut at its products (`product_rounds`)."""
 
 from __future__ import annotations
 
@@ -8,25 +8,14 @@ import torch
 import triton.language as tl  # type: ignore[import-not-found]
 from torch import Tensor
 
+from expunge.torch.ops.coefficients import plain_coefficients
 from expunge.torch.ops.coefficients.key_tiles import _add2, _add2_most, _clipped, jit
-from expunge.torch.ops.coefficients.plain_coefficients import (
-    BLOCK_STEPS,
-    BLOCKS,
-    FLOOR,
-    LOOSE,
-    PATIENCE,
-    POWERS,
-    ROUND_STEPS,
-    ROUNDS,
-    SAFETY,
-    TOLERANCE,
-)
-from expunge.torch.ops.coefficients.product_rounds import FIELDS, GOAL, PHASE, RUNNING, Work, _advance
+from expunge.torch.ops.coefficients.product_rounds import FIELDS, GOAL, PHASE, RUNNING, ProductRounds, _conjugate_step
 
 __all__ = ["solve"]
 
-# Products that a problem may ask for: about as many as the paper's 80 iterations.
-SWEEPS = 88
+# Rounds, that is, products that a problem may request: about as many as the paper's 80 iterations.
+ROUNDS = 88
 
 # What the answer that a problem waits for is: 2K times its coefficients, a direction of conjugate gradients, a vector
 # of the power iteration, or the point ahead of accelerated gradients.
@@ -35,12 +24,12 @@ DIRECTION = tl.constexpr(1)
 POWER = tl.constexpr(2)
 AHEAD = tl.constexpr(3)
 
-# Numbers that a problem keeps between steps, beside those of `turns`.
+# Numbers that a problem keeps between steps, beside those of `product_rounds`.
 TAKEN = tl.constexpr(3)
 FEWEST = tl.constexpr(4)
 STALLED = tl.constexpr(5)
 TIGHT = tl.constexpr(6)
-TURN = tl.constexpr(7)
+EXCHANGE = tl.constexpr(7)
 ASKED = tl.constexpr(8)
 SETTLED = tl.constexpr(9)
 ATTEMPT = tl.constexpr(10)
@@ -51,14 +40,14 @@ SHIFT = tl.constexpr(14)
 
 
 @jit
-def _shifted(x: tl.tensor, live: tl.tensor, cap: tl.tensor, shift: tl.tensor) -> tl.tensor:
+def _project(x: tl.tensor, live: tl.tensor, cap: tl.tensor, shift: tl.tensor) -> tl.tensor:
     """Nearest feasible point and its common shift: Newton from a guess of the shift, inside a bracket."""
     low = tl.min(tl.where(live > 0.0, x, float("inf")), 0) - cap
     high = tl.max(tl.where(live > 0.0, x, -float("inf")), 0)
     shift = tl.where((shift > low) & (shift < high), shift, 0.5 * (low + high))
-    turn = 0
+    steps = 0
     excess = shift * 0.0 + 1.0
-    while (tl.abs(excess) > 1e-6) & (turn < 32):
+    while (tl.abs(excess) > 1e-6) & (steps < 32):
         z = x - shift
         mass, free = tl.reduce((_clipped(z, live, cap), tl.where((z > 0.0) & (z < cap), live, 0.0)), 0, _add2)
         excess = mass - 1.0
@@ -67,7 +56,7 @@ def _shifted(x: tl.tensor, live: tl.tensor, cap: tl.tensor, shift: tl.tensor) ->
         newton = shift + excess / tl.maximum(free, 1.0)
         moved = tl.where((free > 0.0) & (newton > low) & (newton < high), newton, 0.5 * (low + high))
         shift = tl.where(tl.abs(excess) > 1e-6, moved, shift)
-        turn += 1
+        steps += 1
     return _clipped(x - shift, live, cap), shift
 
 
@@ -137,7 +126,7 @@ def _step(
     ridge: tl.tensor,
     tolerance: tl.tensor,
     SIZE: tl.constexpr,
-    ROUNDS: tl.constexpr,
+    EXCHANGES: tl.constexpr,
     STEPS: tl.constexpr,
     BLOCKS: tl.constexpr,
     PATIENCE: tl.constexpr,
@@ -145,7 +134,7 @@ def _step(
     SAFETY: tl.constexpr,
     LOOSE: tl.constexpr,
     FLOOR: tl.constexpr,
-    ROUND_STEPS: tl.constexpr,
+    EXCHANGE_STEPS: tl.constexpr,
 ) -> None:
     """From the answer to the next request."""
     slot = tl.program_id(0).to(tl.int64)
@@ -161,7 +150,7 @@ def _step(
         x = tl.load(requests + place, mask=i < count, other=0.0)
         phase, attempt, left = tl.load(state + PHASE), tl.load(state + ATTEMPT), tl.load(state + LEFT) - 1.0
         goal, settled, taken = tl.load(state + GOAL), tl.load(state + SETTLED), tl.load(state + TAKEN)
-        tight, turn, asked = tl.load(state + TIGHT), tl.load(state + TURN), tl.load(state + ASKED)
+        tight, exchange, asked = tl.load(state + TIGHT), tl.load(state + EXCHANGE), tl.load(state + ASKED)
         fewest, stalled = tl.load(state + FEWEST), tl.load(state + STALLED)
         step, momentum, shift = tl.load(state + STEP), tl.load(state + MOMENTUM), tl.load(state + SHIFT)
         # Every warp has read the state before any changes it.
@@ -178,7 +167,7 @@ def _step(
             tl.store(state + MOMENTUM, 1.0)
         elif phase == AHEAD:
             before = tl.load(anchors + place, mask=i < count, other=0.0)
-            now, shift = _shifted(x - step * (q + ridge * x), live, cap, shift)
+            now, shift = _project(x - step * (q + ridge * x), live, cap, shift)
             momentum = tl.where(tl.sum((x - now) * (now - before), 0) > 0.0, 1.0, momentum)
             following = 0.5 * (1.0 + tl.sqrt(1.0 + 4.0 * momentum * momentum))
             ahead = now + (momentum - 1.0) / following * (now - before)
@@ -192,7 +181,7 @@ def _step(
                 tl.store(margins + place, ((now > 0.0) & (now < cap)).to(tl.int8), mask=i < count)
                 tl.store(uppers + place, (now >= cap).to(tl.int8), mask=i < count)
                 tl.store(state + PHASE, 1.0 * COEFFICIENTS)
-                tl.store(state + TURN, 0.0)
+                tl.store(state + EXCHANGE, 0.0)
                 tl.store(state + STALLED, 0.0)
                 tl.store(state + FEWEST, 1e9)
                 tl.store(state + TIGHT, LOOSE)
@@ -214,7 +203,7 @@ def _step(
             g = y + ridge * a - 1.0
             slope, size = tl.reduce((g * s, s), 0, _add2)
             if within:
-                along, r, p, squared = _advance(x, q + ridge * x, r, s, size, ridge)
+                along, r, p, squared = _conjugate_step(x, q + ridge * x, r, s, size, ridge)
                 a += along * x
                 y += along * q
                 taken += 1.0
@@ -226,12 +215,12 @@ def _step(
                 goal = tl.maximum(tight * tight * squared, floor)
                 settled = tl.where(squared <= floor, 1.0, 0.0)
                 taken = size * 0.0
-                if (attempt > 0.0) & (turn == 0.0):
+                if (attempt > 0.0) & (exchange == 0.0):
                     # What exchanges start from is the result if they fail.
                     tl.store(alpha + wide, a, mask=i < count)
                     tl.store(out_margins + wide, s.to(tl.int8), mask=i < count)
                     tl.store(offsets + slot, -slope / size)
-            if (squared > goal) & (taken < tl.minimum(2.0 * size + 4.0, 1.0 * ROUND_STEPS)):
+            if (squared > goal) & (taken < tl.minimum(2.0 * size + 4.0, 1.0 * EXCHANGE_STEPS)):
                 tl.store(alphas + place, a, mask=i < count)
                 tl.store(images + place, y, mask=i < count)
                 tl.store(residuals + place, r, mask=i < count)
@@ -255,7 +244,7 @@ def _step(
                 tl.store(state + STALLED, stalled)
                 tl.store(state + FEWEST, tl.minimum(fewest, number))
                 tl.store(state + TIGHT, tl.where((number == 0.0) | worse, tight * 0.1, tight))
-                tl.store(state + TURN, turn + 1.0)
+                tl.store(state + EXCHANGE, exchange + 1.0)
                 tl.store(state + PHASE, 1.0 * COEFFICIENTS)
                 even = ((worst <= tolerance) | (settled > 0.0)) & (tl.abs(mass - 1.0) <= tolerance)
                 if ((number == 0.0) & even) | (odd != odd):
@@ -263,7 +252,7 @@ def _step(
                     tl.store(alpha + wide, _clipped(a, live, cap) + odd, mask=i < count)
                     tl.store(out_margins + wide, s.to(tl.int8), mask=i < count)
                     tl.store(offsets + slot, rho)
-                elif (stalled > PATIENCE) | (turn + 1.0 >= ROUNDS):
+                elif (stalled > PATIENCE) | (exchange + 1.0 >= EXCHANGES):
                     # Exchanges cycle: accelerated gradients, from where they stopped last time.
                     known = step > 0.0
                     v = ((i * 7919) % 127).to(tl.float32) * live
@@ -292,7 +281,7 @@ def _step(
 
 
 @jit
-def _halt(
+def _end_feasible(
     requests: tl.tensor,
     alphas: tl.tensor,
     anchors: tl.tensor,
@@ -319,7 +308,7 @@ def _halt(
         # Exchanges may be anywhere; accelerated gradients are always feasible.
         a = tl.load(alphas + place, mask=i < count, other=0.0)
         anchor = tl.load(anchors + place, mask=i < count, other=0.0)
-        now, _ = _shifted(tl.where(attempt > 0.0, anchor, a), live, cap, attempt * 0.0)
+        now, _ = _project(tl.where(attempt > 0.0, anchor, a), live, cap, attempt * 0.0)
         # Every warp has read before any writes.
         tl.debug_barrier()
         tl.store(alphas + place, now, mask=i < count)
@@ -327,7 +316,7 @@ def _halt(
         tl.store(margins + place, ((now > 0.0) & (now < cap)).to(tl.int8), mask=i < count)
         tl.store(uppers + place, (now >= cap).to(tl.int8), mask=i < count)
         tl.store(state + PHASE, 1.0 * COEFFICIENTS)
-        tl.store(state + TURN, 0.0)
+        tl.store(state + EXCHANGE, 0.0)
         tl.store(state + ATTEMPT, tl.maximum(attempt, 1.0))
 
 
@@ -342,71 +331,48 @@ def solve(
     report: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Coefficients (B, h, b, T), offsets (B, h, b) and margin (B, h, b, T) of keys (B, h, T, d)."""
-    work = Work(keys, centred, norms, counts, sigma)
+    rounds = ProductRounds(keys, centred, norms, counts, sigma)
     batch, heads, length, _ = keys.shape
-    alphas, anchors = (torch.empty(work.slots, work.extent, device=keys.device) for _ in range(2))
-    margins, uppers = (torch.empty(work.slots, work.extent, dtype=torch.int8, device=keys.device) for _ in range(2))
+    alphas, anchors = (torch.empty(rounds.slots, rounds.extent, device=keys.device) for _ in range(2))
+    margins, uppers = (torch.empty(rounds.slots, rounds.extent, dtype=torch.int8, device=keys.device) for _ in range(2))
     shape = (batch, heads, len(counts))
     alpha = torch.empty(*shape, length, device=keys.device)
     margin = torch.empty(*shape, length, dtype=torch.int8, device=keys.device)
     offset = torch.empty(shape, device=keys.device)
-    trailing: list[Any] = [
-        *(alpha, offset, margin),
-        *(work.counts, cap, cap.numel(), work.prefixes, work.extent, length),
-    ]
-    shared = {"SIZE": work.size, "LOOSE": LOOSE, "num_warps": work.warps}
-    grid = (work.slots,)
-    _begin[grid](work.requests, alphas, anchors, margins, uppers, work.states, *trailing, **shared)
+    problems = [rounds.requests, alphas, anchors, margins, uppers, rounds.states]
+    results = [alpha, offset, margin]
+    numbers: list[Any] = [rounds.counts, cap, cap.numel(), rounds.prefixes, rounds.extent]
+    shared = {"SIZE": rounds.size, "LOOSE": plain_coefficients.LOOSE, "num_warps": rounds.warps}
+    grid = (rounds.slots,)
+    _begin[grid](*problems, *results, *numbers, length, **shared)
 
     def step() -> None:
-        work.sweep()
+        rounds.answer()
         _step[grid](
-            work.answers,
-            work.requests,
-            alphas,
-            anchors,
-            work.images,
-            work.residuals,
-            margins,
-            uppers,
-            work.states,
-            *trailing,
+            *(rounds.answers, rounds.requests, alphas, anchors, rounds.images, rounds.residuals),
+            *(margins, uppers, rounds.states, *results, *numbers, length),
             ridge,
-            TOLERANCE[torch.float32],
-            ROUNDS=ROUNDS,
-            STEPS=BLOCK_STEPS,
-            BLOCKS=BLOCKS[torch.float32],
-            PATIENCE=PATIENCE,
-            POWERS=POWERS,
-            SAFETY=SAFETY,
-            FLOOR=FLOOR,
-            ROUND_STEPS=ROUND_STEPS[torch.float32],
+            plain_coefficients.TOLERANCE[torch.float32],
+            EXCHANGES=plain_coefficients.EXCHANGES,
+            STEPS=plain_coefficients.BLOCK_STEPS,
+            BLOCKS=plain_coefficients.BLOCKS[torch.float32],
+            PATIENCE=plain_coefficients.PATIENCE,
+            POWERS=plain_coefficients.POWERS,
+            SAFETY=plain_coefficients.SAFETY,
+            FLOOR=plain_coefficients.FLOOR,
+            EXCHANGE_STEPS=plain_coefficients.EXCHANGE_STEPS[torch.float32],
             **shared,
         )
 
-    for turn in range(SWEEPS):
+    for number in range(ROUNDS):
         step()
-        if work.finished(turn):
+        if rounds.finished(number):
             break
     else:
-        _halt[grid](
-            work.requests,
-            alphas,
-            anchors,
-            margins,
-            uppers,
-            work.states,
-            work.counts,
-            cap,
-            cap.numel(),
-            work.prefixes,
-            work.extent,
-            SIZE=work.size,
-            num_warps=work.warps,
-        )
+        _end_feasible[grid](*problems, *numbers, SIZE=rounds.size, num_warps=rounds.warps)
         step()
     if report is not None:
-        attempts, done = work.states[:, ATTEMPT.value], work.states[:, RUNNING.value] == 0.0
-        numbers = torch.stack([work.states[:, ASKED.value], 2.0 * (attempts + 1.0) + done.float()], dim=-1)
-        report.copy_(numbers.reshape(report.shape))
+        attempts, done = rounds.states[:, ATTEMPT.value], rounds.states[:, RUNNING.value] == 0.0
+        found = torch.stack([rounds.states[:, ASKED.value], 2.0 * (attempts + 1.0) + done.float()], dim=-1)
+        report.copy_(found.reshape(report.shape))
     return alpha, offset, margin

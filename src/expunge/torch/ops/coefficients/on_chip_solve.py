@@ -2,10 +2,13 @@
 
 Every prefix of every head is one program; a small batch is one launch. The Gram matrix is formed by matrix units and
 kept in registers, as the blocks K₀₀, K₀₁, K₁₁ of a symmetric matrix whose parts have sizes that are powers of two. The
-adjoint has the same shape. `reference` has the method.
+adjoint has the same shape. `plain_coefficients` has the method.
 
 Masks are floats, 0 or 1: they multiply. A vector is two parts (x0, x1). Barriers, not arithmetic, are what an iteration
 waits for, so sums that are needed together are reduced together.
+
+The file is long because it is one family of kernels: the solve and its adjoint hold the same blocks in registers and
+share every product, sum and step below.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import triton  # type: ignore[import-not-found]
 import triton.language as tl  # type: ignore[import-not-found]
 from torch import Tensor
 
+from expunge.torch.ops.coefficients import plain_coefficients
 from expunge.torch.ops.coefficients.key_tiles import (
     _add2,
     _add2_most,
@@ -28,20 +32,7 @@ from expunge.torch.ops.coefficients.key_tiles import (
     counts_on,
     jit,
 )
-from expunge.torch.ops.coefficients.plain_coefficients import (
-    ADJOINT_STEPS,
-    ADJOINT_TOLERANCE,
-    BLOCK_STEPS,
-    BLOCKS,
-    FLOOR,
-    LOOSE,
-    PATIENCE,
-    POWERS,
-    ROUND_STEPS,
-    ROUNDS,
-    SAFETY,
-    TOLERANCE,
-)
+from expunge.torch.ops.coefficients.plain_adjoint import ADJOINT_STEPS, ADJOINT_TOLERANCE
 
 __all__ = ["adjoint", "solve"]
 
@@ -80,7 +71,7 @@ def _sums(x0: tl.tensor, x1: tl.tensor, y0: tl.tensor, y1: tl.tensor) -> tl.tens
 
 
 @jit
-def _held(
+def _gram_blocks(
     keys: tl.tensor,
     norms: tl.tensor,
     i0: tl.tensor,
@@ -101,7 +92,7 @@ def _held(
 
 
 @jit
-def _times(x0: tl.tensor, x1: tl.tensor, k00: tl.tensor, k01: tl.tensor, k11: tl.tensor) -> tl.tensor:
+def _gram_times(x0: tl.tensor, x1: tl.tensor, k00: tl.tensor, k01: tl.tensor, k11: tl.tensor) -> tl.tensor:
     """K x."""
     y0 = tl.sum(k00 * x0[None, :], 1) + tl.sum(k01 * x1[None, :], 1)
     y1 = tl.sum(k01 * x0[:, None], 0) + tl.sum(k11 * x1[None, :], 1)
@@ -109,7 +100,7 @@ def _times(x0: tl.tensor, x1: tl.tensor, k00: tl.tensor, k01: tl.tensor, k11: tl
 
 
 @jit
-def _along(
+def _conjugate_step(
     p0: tl.tensor,
     p1: tl.tensor,
     d0: tl.tensor,
@@ -169,9 +160,9 @@ def _project(
     )
     low = low - cap
     shift = tl.where((shift > low) & (shift < high), shift, 0.5 * (low + high))
-    turn = 0
+    steps = 0
     excess = shift * 0.0 + 1.0
-    while (tl.abs(excess) > 1e-6) & (turn < 32):
+    while (tl.abs(excess) > 1e-6) & (steps < 32):
         z0, z1 = x0 - shift, x1 - shift
         free0, free1 = tl.where((z0 > 0.0) & (z0 < cap), live0, 0.0), tl.where((z1 > 0.0) & (z1 < cap), live1, 0.0)
         mass, free = _sums(_clipped(z0, live0, cap), _clipped(z1, live1, cap), free0, free1)
@@ -181,7 +172,7 @@ def _project(
         newton = shift + excess / tl.maximum(free, 1.0)
         moved = tl.where((free > 0.0) & (newton > low) & (newton < high), newton, 0.5 * (low + high))
         shift = tl.where(tl.abs(excess) > 1e-6, moved, shift)
-        turn += 1
+        steps += 1
     return _clipped(x0 - shift, live0, cap), _clipped(x1 - shift, live1, cap), shift
 
 
@@ -207,7 +198,7 @@ def _solve(
     A: tl.constexpr,
     B: tl.constexpr,
     DIM: tl.constexpr,
-    ROUNDS: tl.constexpr,
+    EXCHANGES: tl.constexpr,
     STEPS: tl.constexpr,
     BLOCKS: tl.constexpr,
     PATIENCE: tl.constexpr,
@@ -215,7 +206,7 @@ def _solve(
     SAFETY: tl.constexpr,
     LOOSE: tl.constexpr,
     FLOOR: tl.constexpr,
-    ROUND_STEPS: tl.constexpr,
+    EXCHANGE_STEPS: tl.constexpr,
 ) -> None:
     program = tl.program_id(0)
     # The longest prefixes start first, so that short ones fill the gaps at the end.
@@ -230,11 +221,11 @@ def _solve(
     live0 = (i0 < count).to(tl.float32)
     live1 = (i1 < count).to(tl.float32)
     origin = problem.to(tl.int64) * length
-    k00, k01, k11 = _held(keys + origin * width, norms + origin, i0, i1, count, width, sigma, DIM)
+    k00, k01, k11 = _gram_blocks(keys + origin * width, norms + origin, i0, i1, count, width, sigma, DIM)
 
     total = count.to(tl.float32)
     a0, a1 = live0 / total, live1 / total
-    y0, y1 = _times(a0, a1, k00, k01, k11)
+    y0, y1 = _gram_times(a0, a1, k00, k01, k11)
     s0, s1 = live0, live1
     e0, e1 = tl.zeros_like(live0), tl.zeros_like(live1)
     c0, c1 = a0, a1
@@ -268,7 +259,7 @@ def _solve(
                 largest = tl.sqrt(_sum(v0 * v0, v1 * v1))
                 v0, v1 = v0 / largest, v1 / largest
                 for _ in range(POWERS):
-                    v0, v1 = _times(v0, v1, k00, k01, k11)
+                    v0, v1 = _gram_times(v0, v1, k00, k01, k11)
                     level = _sum(v0 * live0, v1 * live1) / total
                     v0, v1 = (v0 - level) * live0, (v1 - level) * live1
                     largest = tl.maximum(tl.sqrt(_sum(v0 * v0, v1 * v1)), 1e-30)
@@ -279,7 +270,7 @@ def _solve(
             momentum = total * 0.0 + 1.0
             shift = total * 0.0
             for _ in range(STEPS * attempt):
-                q0, q1 = _times(z0, z1, k00, k01, k11)
+                q0, q1 = _gram_times(z0, z1, k00, k01, k11)
                 q0, q1 = z0 - step * (2.0 * q0 + ridge * z0), z1 - step * (2.0 * q1 + ridge * z1)
                 n0, n1, shift = _project(q0, q1, live0, live1, cap, shift)
                 uphill = _sum((z0 - n0) * (n0 - c0), (z1 - n1) * (n1 - c1)) > 0.0
@@ -293,7 +284,7 @@ def _solve(
             s0 = tl.where((a0 > 0.0) & (a0 < cap), live0, 0.0)
             s1 = tl.where((a1 > 0.0) & (a1 < cap), live1, 0.0)
             e0, e1 = tl.where(a0 >= cap, live0, 0.0), tl.where(a1 >= cap, live1, 0.0)
-            y0, y1 = _times(a0, a1, k00, k01, k11)
+            y0, y1 = _gram_times(a0, a1, k00, k01, k11)
             if _sum(s0, s1) == 0.0:
                 first = _neediest(y0, y1, live0 - e0, live1 - e1, i0, i1)
                 s0, s1 = (i0 == first).to(tl.float32), (i1 == first).to(tl.float32)
@@ -307,11 +298,11 @@ def _solve(
             tl.store(offsets + slot, -slope / size)
             tl.debug_barrier()
             products += STEPS * attempt + 1
-        turn = 0
+        exchange = 0
         fewest = total * 0.0 + 1e9
         stalled = total * 0.0
         loose = total * 0.0 + LOOSE
-        while (turn < ROUNDS) & (done == 0) & (stalled <= PATIENCE):
+        while (exchange < EXCHANGES) & (done == 0) & (stalled <= PATIENCE):
             g0, g1 = 2.0 * y0 + ridge * a0 - 1.0, 2.0 * y1 + ridge * a1 - 1.0
             slope, size = _sums(g0 * s0, g1 * s1, s0, s1)
             rho = -slope / size
@@ -321,12 +312,12 @@ def _solve(
             floor = FLOOR * FLOOR * tolerance * tolerance * size
             goal = tl.maximum(loose * loose * squared, floor)
             settled = squared <= floor
-            limit = tl.minimum(2.0 * size + 4.0, 1.0 * ROUND_STEPS)
+            limit = tl.minimum(2.0 * size + 4.0, 1.0 * EXCHANGE_STEPS)
             steps = total * 0.0
             while (squared > goal) & (steps < limit):
-                q0, q1 = _times(p0, p1, k00, k01, k11)
+                q0, q1 = _gram_times(p0, p1, k00, k01, k11)
                 d0, d1 = 2.0 * q0 + ridge * p0, 2.0 * q1 + ridge * p1
-                along, level, fresh, again, slip = _along(p0, p1, d0, d1, s0, s1, r0, r1, size, ridge, goal)
+                along, level, fresh, again, slip = _conjugate_step(p0, p1, d0, d1, s0, s1, r0, r1, size, ridge, goal)
                 a0, a1 = a0 + along * p0, a1 + along * p1
                 y0, y1 = y0 + along * q0, y1 + along * q1
                 r0, r1 = r0 - (along * (d0 - level) + slip) * s0, r1 - (along * (d1 - level) + slip) * s1
@@ -366,9 +357,9 @@ def _solve(
                     mass, size = _sums(f0, f1, s0, s1)
                 missing = (1.0 - mass) / size
                 a0, a1 = f0 + missing * s0, f1 + missing * s1
-                y0, y1 = _times(a0, a1, k00, k01, k11)
+                y0, y1 = _gram_times(a0, a1, k00, k01, k11)
                 products += 1
-            turn += 1
+            exchange += 1
         if done == 1:
             tl.store(alpha + place + i0, _clipped(a0, live0, cap), mask=i0 < length)
             tl.store(alpha + place + i1, _clipped(a1, live1, cap), mask=i1 < length)
@@ -417,7 +408,7 @@ def _adjoint(
     i0 = tl.arange(0, A)
     i1 = A + tl.arange(0, B)
     origin = problem.to(tl.int64) * length
-    k00, k01, k11 = _held(keys + origin * width, norms + origin, i0, i1, count, width, sigma, DIM)
+    k00, k01, k11 = _gram_blocks(keys + origin * width, norms + origin, i0, i1, count, width, sigma, DIM)
 
     place0, place1 = slot * length + i0, slot * length + i1
     s0 = tl.load(margins + place0, mask=i0 < count, other=0).to(tl.float32)
@@ -433,7 +424,7 @@ def _adjoint(
     m0, m1 = w0 * s0 / scale, w1 * s1 / scale
     start = lift / scale / size
     u0, u1 = s0 * start, s1 * start
-    y0, y1 = _times(u0, u1, k00, k01, k11)
+    y0, y1 = _gram_times(u0, u1, k00, k01, k11)
     r0, r1 = (m0 - 2.0 * y0 - ridge * u0) * s0, (m1 - 2.0 * y1 - ridge * u1) * s1
     level = _sum(r0, r1) / size
     r0, r1 = (r0 - level) * s0, (r1 - level) * s1
@@ -443,9 +434,9 @@ def _adjoint(
     limit = tl.minimum(2.0 * size + 4.0, 1.0 * ADJOINT_STEPS)
     steps = size * 0.0
     while (squared > goal) & (steps < limit):
-        q0, q1 = _times(p0, p1, k00, k01, k11)
+        q0, q1 = _gram_times(p0, p1, k00, k01, k11)
         d0, d1 = 2.0 * q0 + ridge * p0, 2.0 * q1 + ridge * p1
-        along, level, fresh, again, slip = _along(p0, p1, d0, d1, s0, s1, r0, r1, size, ridge, goal)
+        along, level, fresh, again, slip = _conjugate_step(p0, p1, d0, d1, s0, s1, r0, r1, size, ridge, goal)
         u0, u1 = u0 + along * p0, u1 + along * p1
         y0, y1 = y0 + along * q0, y1 + along * q1
         r0, r1 = r0 - (along * (d0 - level) + slip) * s0, r1 - (along * (d1 - level) + slip) * s1
@@ -537,17 +528,17 @@ def solve(
             report,
             *trailing,
             ridge,
-            TOLERANCE[torch.float32],
+            plain_coefficients.TOLERANCE[torch.float32],
             **constants,
-            ROUNDS=ROUNDS,
-            STEPS=BLOCK_STEPS,
-            BLOCKS=BLOCKS[torch.float32],
-            PATIENCE=PATIENCE,
-            POWERS=POWERS,
-            SAFETY=SAFETY,
-            LOOSE=LOOSE,
-            FLOOR=FLOOR,
-            ROUND_STEPS=ROUND_STEPS[torch.float32],
+            EXCHANGES=plain_coefficients.EXCHANGES,
+            STEPS=plain_coefficients.BLOCK_STEPS,
+            BLOCKS=plain_coefficients.BLOCKS[torch.float32],
+            PATIENCE=plain_coefficients.PATIENCE,
+            POWERS=plain_coefficients.POWERS,
+            SAFETY=plain_coefficients.SAFETY,
+            LOOSE=plain_coefficients.LOOSE,
+            FLOOR=plain_coefficients.FLOOR,
+            EXCHANGE_STEPS=plain_coefficients.EXCHANGE_STEPS[torch.float32],
         )
     return alpha, offset, margin
 

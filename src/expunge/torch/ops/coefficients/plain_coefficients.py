@@ -8,7 +8,7 @@ the paper's training problem (App. B) with its ridge r written into the objectiv
 Hα − 1 + ρ = 0 on the margin, ≥ 0 where α = 0, ≤ 0 where α = C.
 
 `solve` guesses the partition, solves on its margin by conjugate gradients, and exchanges every key that is on the
-wrong side (a primal–dual active set). That takes a few rounds unless keys crowd together, where exchanges cycle; then
+wrong side (a primal–dual active set). That takes a few exchanges unless keys crowd together, where they cycle; then
 accelerated projected gradients bring the partition close, and exchanges finish. The gradient's length is set by the
 largest curvature *on the simplex*: crowded keys have K ≈ 11ᵀ, a direction in which Σα = 1 allows no movement, and
 counting it makes steps hundreds of times too short. A few products estimate it, and the steps themselves correct the
@@ -30,11 +30,23 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["Solved", "adjoint", "gram_matrix", "live_mask", "natural_residual", "pullback", "solve", "solve_paper"]
+__all__ = [
+    "BatchedProblem",
+    "Solved",
+    "centred_keys",
+    "conjugate_gradients",
+    "flat_problems",
+    "gram_matrix",
+    "live_mask",
+    "natural_residual",
+    "solve",
+    "solve_paper",
+    "solve_prefixes",
+]
 
 # Exchanges of a partition before it is given up, blocks of accelerated steps, and steps of the first block; the second
 # block has twice as many, and so on.
-ROUNDS, BLOCKS, BLOCK_STEPS = 12, {torch.float32: 3, torch.float64: 12}, 48
+EXCHANGES, BLOCKS, BLOCK_STEPS = 12, {torch.float32: 3, torch.float64: 12}, 48
 
 # Products that estimate the curvature on the simplex, and the margin added to the estimate, which is a lower bound.
 POWERS, SAFETY = 5, 1.2
@@ -42,10 +54,10 @@ POWERS, SAFETY = 5, 1.2
 # Part of the cap below which the way between two accelerated steps says nothing of the curvature.
 SHORT = 0.01
 
-# A round's linear solve is first this loose; it tightens when the number of wrong keys stops falling.
+# The linear solve of an exchange is first this loose; it tightens when the number of wrong keys stops falling.
 LOOSE = 0.03
 
-# Rounds without progress after which exchanges count as cycling.
+# Exchanges without progress after which they count as cycling.
 PATIENCE = 2
 
 # Slack on the wrong side below which a key counts as right, by precision of the arithmetic.
@@ -54,15 +66,11 @@ TOLERANCE = {torch.float32: 5e-6, torch.float64: 1e-12}
 # A linear solve ends at this part of the tolerance, root mean square: less would let keys at the edge change sides.
 FLOOR = 0.1
 
-# Steps of conjugate gradients in one round at most. More are wasted on a partition that will change.
-ROUND_STEPS = {torch.float32: 24, torch.float64: 1024}
+# Steps of conjugate gradients in one exchange at most. More are wasted on a partition that will change.
+EXCHANGE_STEPS = {torch.float32: 24, torch.float64: 1024}
 
 # Keys whose mean is taken off all, if the shortest prefix has so many.
 CENTRE = 32
-
-# Largest relative residual of the adjoint solve, and its steps at most.
-ADJOINT_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-12}
-ADJOINT_STEPS = {torch.float32: 128, torch.float64: 1024}
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ class Solved:
     converged: Tensor
 
 
-def _centred(keys: Tensor, shortest: int) -> Tensor:
+def centred_keys(keys: Tensor, shortest: int) -> Tensor:
     """Keys less the mean of the first ones, which no later key changes: the past does not lose digits to the future."""
     return keys - keys[:, : min(CENTRE, shortest)].mean(dim=1, keepdim=True)
 
@@ -86,7 +94,7 @@ def gram_matrix(keys: Tensor, sigma: Tensor, shortest: int = CENTRE) -> Tensor:
 
     `shortest` is the length of the shortest prefix that is solved.
     """
-    scaled = _centred(keys, shortest) / sigma[:, None, None]
+    scaled = centred_keys(keys, shortest) / sigma[:, None, None]
     norms = scaled.square().sum(-1)
     exponent = 2.0 * (scaled @ scaled.transpose(1, 2)) - norms[:, :, None] - norms[:, None, :]
     # Squares of finite keys may overflow, and ∞ − ∞ is no number: such keys are far from all others.
@@ -102,13 +110,29 @@ def live_mask(counts: Sequence[int], size: int, like: Tensor) -> Tensor:
     return (torch.arange(size, device=like.device) < lengths[:, None]).to(like.dtype)
 
 
+def flat_problems(keys: Tensor, cap: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Keys (P, T, d) of the P = B·h heads, and the cap and the width of each, (P,)."""
+    problems = keys.shape[0] * keys.shape[1]
+    return keys.flatten(0, 1), cap.repeat(problems // cap.numel()), sigma.repeat(problems // sigma.numel())
+
+
+def solve_prefixes(
+    keys: Tensor, counts: Sequence[int], cap: Tensor, sigma: Tensor, ridge: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Coefficients (B, h, b, T), offsets (B, h, b) and margin mask (B, h, b, T) of keys (B, h, T, d)."""
+    flat, caps, sigmas = flat_problems(keys, cap, sigma)
+    solved = solve(gram_matrix(flat, sigmas, min(counts)), counts, caps, ridge)
+    shape = (*keys.shape[:2], len(counts), keys.shape[2])
+    return solved.coefficients.reshape(shape), solved.offset.reshape(shape[:3]), solved.margin.reshape(shape)
+
+
 def solve(gram: Tensor, counts: Sequence[int], cap: Tensor, ridge: float) -> Solved:
     """Coefficients of every prefix: gram (P, T, T), caps (P,). A prefix with n·C ≤ 1 gets 1/n, offset 0, no margin."""
     live = live_mask(counts, gram.shape[1], gram).expand(gram.shape[0], -1, -1)
     size = live.sum(-1, keepdim=True)
     bound = cap[:, None, None].to(gram.dtype)
     feasible = size * bound > 1.0 + 1e-6
-    problem = _Problem(gram, live, bound, ridge)
+    problem = BatchedProblem(gram, live, bound, ridge)
     uniform = live / size
     alpha, offset, margin, done = problem.exchange(uniform, live.bool(), torch.zeros_like(live, dtype=torch.bool))
     done |= ~feasible
@@ -118,7 +142,7 @@ def solve(gram: Tensor, counts: Sequence[int], cap: Tensor, ridge: float) -> Sol
         rows = (~done).any(1).flatten().nonzero().flatten()
         if not rows.numel():
             break
-        here = _Problem(gram[rows], live[rows], bound[rows], ridge)
+        here = BatchedProblem(gram[rows], live[rows], bound[rows], ridge)
         start = here.accelerate(anchor[rows], steps=BLOCK_STEPS * block)
         upper = here.live.bool() & (start >= here.bound)
         inside = here.opened(start @ here.gram, (start > 0.0) & ~upper, upper)
@@ -145,44 +169,6 @@ def natural_residual(gram: Tensor, live: Tensor, alpha: Tensor, offset: Tensor, 
     return ((alpha - moved).abs() * live).amax(-1)
 
 
-def adjoint(
-    gram: Tensor, margin: Tensor, cotangent: Tensor, offset_cotangent: Tensor, ridge: float
-) -> tuple[Tensor, Tensor]:
-    """Solve the margin system for the cotangents: u_ρ + Hu = ᾱ on the margin, Σu = ρ̄ → u (P, b, T), u_ρ (P, b)."""
-    inside = margin.to(gram.dtype)
-    size = inside.sum(-1, keepdim=True).clamp(min=1.0)
-    # A gate just above zero can have a cotangent whose square overflows.
-    scale = torch.maximum((cotangent * inside).abs().amax(-1), offset_cotangent.abs()).clamp(min=1e-30)
-    cotangent, offset_cotangent = cotangent * inside / scale[..., None], offset_cotangent / scale
-    u = inside * (offset_cotangent[..., None] / size)
-    residual = (cotangent - 2.0 * u @ gram - ridge * u) * inside
-    residual = (residual - residual.sum(-1, keepdim=True) / size) * inside
-    squared = residual.square().sum(-1, keepdim=True)
-    goal = squared * ADJOINT_TOLERANCE[gram.dtype] ** 2
-    limit = ADJOINT_STEPS[gram.dtype]
-    u, _ = _conjugate(gram, inside, size, ridge, u, torch.zeros_like(u), residual, goal, limit)
-    pulled = (cotangent - 2.0 * u @ gram - ridge * u) * inside
-    return u * scale[..., None], (pulled.sum(-1, keepdim=True) / size).squeeze(-1) * scale
-
-
-def pullback(
-    keys: Tensor, gram: Tensor, sigma: Tensor, coefficients: Tensor, adjoints: Tensor, shortest: int = CENTRE
-) -> tuple[Tensor, Tensor]:
-    """Cotangents of keys (P, T, d) and widths (P,) from α and u (P, b, T).
-
-    W = K ∘ (uαᵀ + αuᵀ), summed over the prefixes, since they share K; then x̄_i = (4/σ²) Σ_j W_ij (x_i − x_j) and
-    σ̄ = −(2/σ³) Σ_ij W_ij ‖x_i − x_j‖².
-    """
-    outer = adjoints.transpose(1, 2) @ coefficients
-    weights = gram * (outer + outer.transpose(1, 2))
-    centred = _centred(keys, shortest)
-    rows = weights.sum(-1, keepdim=True)
-    difference = rows * centred - weights @ centred
-    # Σ W‖x_i − x_j‖² = 2 Σ x_i · Σ_j W (x_i − x_j), W being symmetric.
-    spread = 2.0 * (centred * difference).sum((1, 2))
-    return difference * (4.0 / sigma**2)[:, None, None], -2.0 * spread / sigma**3
-
-
 def solve_paper(
     gram: Tensor,
     counts: Sequence[int],
@@ -192,14 +178,14 @@ def solve_paper(
     iterations: int = 80,
     threshold: float = 1e-3,
 ) -> tuple[Tensor, Tensor]:
-    """The paper's training solve (P10), differentiable by autograd: α (P, b, T) and ρ (P, b).
+    """The paper's training solve (App. B), differentiable by autograd: α (P, b, T) and ρ (P, b).
 
     Accelerated projected gradients, masks by threshold, ridged linear solve; the result may leave the box.
     """
     live = live_mask(counts, gram.shape[1], gram).expand(gram.shape[0], -1, -1)
     bound = cap[:, None, None].to(gram.dtype)
     with torch.no_grad():
-        problem = _Problem(gram.detach(), live, bound.detach(), 0.0)
+        problem = BatchedProblem(gram.detach(), live, bound.detach(), 0.0)
         largest = 2.0 * (live @ gram.detach() * live).amax(-1, keepdim=True)
         guess = problem.accelerate(live / live.sum(-1, keepdim=True), steps=iterations, curvature=largest)
         upper = (guess >= bound - threshold) & (live > 0)
@@ -218,7 +204,7 @@ def solve_paper(
     return solution[..., 1:] * inside + at_cap, solution[..., 0]
 
 
-class _Problem:
+class BatchedProblem:
     """The matrices of one call, and the two iterations on them."""
 
     def __init__(self, gram: Tensor, live: Tensor, bound: Tensor, ridge: float) -> None:
@@ -232,7 +218,7 @@ class _Problem:
         return -(gradient * inside).sum(-1, keepdim=True) / inside.sum(-1, keepdim=True)
 
     def exchange(self, alpha: Tensor, inside: Tensor, upper: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Active-set rounds from a partition: (α, ρ, margin, converged), the last three (P, b, 1) or (P, b, T)."""
+        """Active-set exchanges from a partition: (α, ρ, margin, converged), the last three (P, b, 1) or (P, b, T)."""
         gram, bound, tolerance = self.gram, self.bound, self.tolerance
         live = self.live.bool()
         done = torch.zeros_like(bound, dtype=torch.bool).expand(*alpha.shape[:2], 1).clone()
@@ -241,7 +227,7 @@ class _Problem:
         loose = torch.full_like(fewest, LOOSE)
         offset = torch.zeros_like(fewest)
         product = alpha @ gram
-        for _ in range(ROUNDS):
+        for _ in range(EXCHANGES):
             weight = inside.to(alpha.dtype)
             size = weight.sum(-1, keepdim=True)
             gradient = 2.0 * product + self.ridge * alpha - 1.0
@@ -252,8 +238,10 @@ class _Problem:
             goal = torch.maximum(loose.square() * scale, floor)
             settled = scale <= floor
             goal = torch.where(done | (stalled > PATIENCE), torch.inf, goal)
-            limit = ROUND_STEPS[gram.dtype]
-            moved, moved_product = _conjugate(gram, weight, size, self.ridge, alpha, product, residual, goal, limit)
+            limit = EXCHANGE_STEPS[gram.dtype]
+            moved, moved_product = conjugate_gradients(
+                gram, weight, size, self.ridge, alpha, product, residual, goal, limit
+            )
             gradient = 2.0 * moved_product + self.ridge * moved - 1.0
             rho = -(gradient * weight).sum(-1, keepdim=True) / size
             slack = gradient + rho
@@ -349,7 +337,7 @@ class _Problem:
         return torch.minimum((point - shift).clamp(min=0.0), self.bound) * self.live
 
 
-def _conjugate(
+def conjugate_gradients(
     gram: Tensor,
     weight: Tensor,
     size: Tensor,

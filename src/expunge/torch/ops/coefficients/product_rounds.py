@@ -1,13 +1,14 @@
-"""Products in turns: all prefixes of a head advance together over one Gram matrix.
+"""Products in rounds: all prefixes of a head advance together over one Gram matrix.
 
 A Gram matrix that does not fit on the chip is the cost of an iteration, and every prefix of a head reads the same one.
-So the iteration is turned inside out: each problem asks for one product with K at a time, a *sweep* answers the
-requests of all prefixes while it reads the matrix once, as a product with as many columns as prefixes, and a *step*
-takes each problem from its answer to its next request (`sweep`, and `sweep_adjoint` for the gradient). A sweep reads
-only the rows of keys that some request weighs; once partitions are found, these are few.
+So the iteration is cut at its products: in each *round* every problem requests one product with K, one launch answers
+the requests of all prefixes while it reads the matrix once, as a product with as many columns as prefixes, and a second
+launch, the *step*, takes each problem from its answer to its next request (`long_prefix_solve`, and
+`long_prefix_adjoint` for the gradient). A round reads only the rows of keys that some request weighs; once partitions
+are found, these are few.
 
-The number of sweeps is fixed, because a captured graph cannot ask whether to go on; problems that are done ask for
-nothing, and a sweep without requests returns at once. Outside a capture the host looks now and then and stops early.
+The number of rounds is fixed, because a captured graph cannot ask whether to go on; problems that are done request
+nothing, and a round without requests returns at once. Outside a capture the host looks now and then and stops early.
 
 Answers are 2Kx, summed tile by tile in fp32: matrix units cut off, rather than round, what they accumulate.
 """
@@ -21,10 +22,10 @@ from torch import Tensor
 
 from expunge.torch.ops.coefficients.key_tiles import _doubled, _kernel_block, counts_on, jit
 
-__all__ = ["FIELDS", "GOAL", "PHASE", "RUNNING", "Work"]
+__all__ = ["FIELDS", "GOAL", "PHASE", "RUNNING", "ProductRounds"]
 
-# Between looks from the host.
-LOOK = 12
+# Rounds between two looks of the host.
+ROUNDS_PER_LOOK = 12
 
 # Numbers that a problem keeps between steps; those of one kind of step alone stand with it.
 RUNNING = tl.constexpr(0)
@@ -86,7 +87,7 @@ def _gather(
 
 
 @jit
-def _sweep(
+def _products(
     grams: tl.tensor,
     requests: tl.tensor,
     answers: tl.tensor,
@@ -140,7 +141,9 @@ def _add5(
 
 
 @jit
-def _advance(x: tl.tensor, d: tl.tensor, r: tl.tensor, s: tl.tensor, size: tl.tensor, ridge: tl.tensor) -> tl.tensor:
+def _conjugate_step(
+    x: tl.tensor, d: tl.tensor, r: tl.tensor, s: tl.tensor, size: tl.tensor, ridge: tl.tensor
+) -> tl.tensor:
     """One step of conjugate gradients: (step length, new residual, new direction, the residual's squared norm)."""
     bent, flat, now, slip, long = tl.reduce((x * d, d * s, r * r, r, x * x), 0, _add5)
     # The ridge bounds the curvature from below. Where rounding has eaten it there is nothing more to gain.
@@ -154,8 +157,8 @@ def _advance(x: tl.tensor, d: tl.tensor, r: tl.tensor, s: tl.tensor, size: tl.te
     return along, r, r + tl.where(now > 0.0, after / now, 0.0) * x, after
 
 
-class Work:
-    """Buffers of one call, and the two launches that alternate."""
+class ProductRounds:
+    """Buffers of one call, and the launches that answer the requests of one round."""
 
     def __init__(self, keys: Tensor, centred: Tensor, norms: Tensor, counts: tuple[int, ...], sigma: Tensor) -> None:
         batch, heads, length, width = keys.shape
@@ -190,7 +193,7 @@ class Work:
         self.places = torch.empty(self.problems, self.extent, dtype=torch.int32, device=keys.device)
         self.numbers = torch.empty(self.problems, dtype=torch.int32, device=keys.device)
 
-    def sweep(self) -> None:
+    def answer(self) -> None:
         """Answer every request."""
         _gather[(self.problems,)](
             self.requests,
@@ -203,7 +206,7 @@ class Work:
             SIZE=self.size,
             num_warps=self.warps,
         )
-        _sweep[(triton.cdiv(self.extent, 64), self.problems)](
+        _products[(triton.cdiv(self.extent, 64), self.problems)](
             self.grams,
             self.requests,
             self.answers,
@@ -220,8 +223,8 @@ class Work:
             num_stages=2,
         )
 
-    def finished(self, turn: int) -> bool:
-        """Whether nothing is left to do, as far as the host may ask."""
-        if turn % LOOK != LOOK - 1 or torch.cuda.is_current_stream_capturing():
+    def finished(self, number: int) -> bool:
+        """Whether nothing is left to do after this round, as far as the host may ask."""
+        if number % ROUNDS_PER_LOOK != ROUNDS_PER_LOOK - 1 or torch.cuda.is_current_stream_capturing():
             return False
         return not bool((self.states[:, RUNNING.value] > 0.0).any())

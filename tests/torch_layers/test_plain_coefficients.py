@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from expunge.errors import InputError
-from expunge.torch.batched_coefficients import prefix_coefficients
-from expunge.torch.ops.coefficients import plain_coefficients as reference
+from expunge.torch.differentiable_ops import prefix_coefficients
+from expunge.torch.ops.coefficients import plain_coefficients
+from expunge.torch.ops.coefficients.plain_coefficients import gram_matrix
 
 RIDGE = 1e-3
 COUNTS = (12, 40, 64)
@@ -58,17 +59,17 @@ def test_the_optimum_is_found_and_the_box_is_kept(kind: str, cap: float) -> None
     keys = torch.from_numpy(sample(kind))[None]
     for dtype, tolerance in ((torch.float64, 1e-8), (torch.float32, None)):
         caps, sigmas = torch.tensor([cap], dtype=dtype), torch.tensor([2.0], dtype=dtype)
-        gram = reference.gram_matrix(keys.to(dtype), sigmas)
-        solved = reference.solve(gram, COUNTS, caps, RIDGE)
+        gram = gram_matrix(keys.to(dtype), sigmas)
+        solved = plain_coefficients.solve(gram, COUNTS, caps, RIDGE)
         alpha = solved.coefficients[0].double()
         assert (alpha >= 0.0).all()
         assert (alpha <= float(caps[0])).all()
         assert (solved.residual <= (1e-11 if dtype == torch.float64 else 2e-5)).all()
         for prefix, count in enumerate(COUNTS):
             assert (alpha[prefix, count:] == 0.0).all()
-            assert alpha[prefix].sum().item() == pytest.approx(1.0, abs=reference.TOLERANCE[dtype])
+            assert alpha[prefix].sum().item() == pytest.approx(1.0, abs=plain_coefficients.TOLERANCE[dtype])
             if tolerance and kind != "duplicates":
-                exact = reference.gram_matrix(keys, sigmas.double())[0, :count, :count].numpy()
+                exact = gram_matrix(keys, sigmas.double())[0, :count, :count].numpy()
                 np.testing.assert_allclose(alpha[prefix, :count].numpy(), optimum(exact, cap), rtol=0, atol=tolerance)
 
 
@@ -76,20 +77,20 @@ def test_the_optimum_is_found_and_the_box_is_kept(kind: str, cap: float) -> None
 def test_the_residual_is_no_larger_than_the_papers(kind: str) -> None:
     keys = torch.from_numpy(sample(kind, seed=1)).float()[None]
     caps, sigmas = torch.tensor([0.25]), torch.tensor([2.0])
-    gram = reference.gram_matrix(keys, sigmas)
-    solved = reference.solve(gram, COUNTS, caps, RIDGE)
-    theirs, their_offset = reference.solve_paper(gram, COUNTS, caps, RIDGE)
-    live = reference.live_mask(COUNTS, 64, gram)
-    residual = reference.natural_residual(gram, live, theirs, their_offset, caps, RIDGE)
+    gram = gram_matrix(keys, sigmas)
+    solved = plain_coefficients.solve(gram, COUNTS, caps, RIDGE)
+    theirs, their_offset = plain_coefficients.solve_paper(gram, COUNTS, caps, RIDGE)
+    live = plain_coefficients.live_mask(COUNTS, 64, gram)
+    residual = plain_coefficients.natural_residual(gram, live, theirs, their_offset, caps, RIDGE)
     assert solved.residual.max() <= max(residual.max().item(), 2e-5)
 
 
 def test_the_papers_procedure_leaves_the_box_on_crowded_keys() -> None:
     """Why ours is not theirs: masks from unconverged iterates are wrong, and the linear solve follows them."""
     keys = torch.from_numpy(sample("far", count=192)).float()[None]
-    gram = reference.gram_matrix(keys, torch.tensor([2.0]))
-    theirs, _ = reference.solve_paper(gram, [192], torch.tensor([0.25]), RIDGE)
-    ours = reference.solve(gram, [192], torch.tensor([0.25]), RIDGE)
+    gram = gram_matrix(keys, torch.tensor([2.0]))
+    theirs, _ = plain_coefficients.solve_paper(gram, [192], torch.tensor([0.25]), RIDGE)
+    ours = plain_coefficients.solve(gram, [192], torch.tensor([0.25]), RIDGE)
     assert theirs.min() < -0.1
     assert ours.coefficients.min() >= 0.0
     assert ours.residual.max() < 2e-5
@@ -97,9 +98,9 @@ def test_the_papers_procedure_leaves_the_box_on_crowded_keys() -> None:
 
 def test_steps_are_measured_on_the_simplex() -> None:
     """Crowded keys have K ≈ 11ᵀ, along which nothing can move: what is left has far smaller curvature."""
-    gram = reference.gram_matrix(torch.from_numpy(sample("crowded"))[None], torch.tensor([2.0], dtype=torch.float64))
-    live = reference.live_mask([64], 64, gram)[None]
-    problem = reference._Problem(gram, live, torch.tensor([[[0.25]]], dtype=torch.float64), RIDGE)
+    gram = gram_matrix(torch.from_numpy(sample("crowded"))[None], torch.tensor([2.0], dtype=torch.float64))
+    live = plain_coefficients.live_mask([64], 64, gram)[None]
+    problem = plain_coefficients.BatchedProblem(gram, live, torch.tensor([[[0.25]]], dtype=torch.float64), RIDGE)
     centring = torch.eye(64, dtype=torch.float64) - 1.0 / 64
     exact = torch.linalg.eigvalsh(centring @ (2.0 * gram[0]) @ centring).max().item() + RIDGE
     estimate = problem.curvature().item()
@@ -117,7 +118,7 @@ def test_gradients_match_autograd_through_the_papers_linear_solve(kind: str) -> 
     lift = torch.randn(1, 1, 2, generator=generator, dtype=torch.float64)
     alpha, offset = prefix_coefficients(keys[None, None], [14, 24], cap, sigma, ridge=RIDGE)
     ours = torch.autograd.grad((alpha * weights).sum() + (offset * lift).sum(), [keys, sigma])
-    gram = reference.gram_matrix(keys[None], sigma)
+    gram = gram_matrix(keys[None], sigma)
     theirs, their_offset = _solve_on(gram, alpha.detach()[0], cap)
     torch.testing.assert_close(theirs, alpha.detach()[0], rtol=0, atol=1e-9)
     wanted = torch.autograd.grad((theirs * weights[0]).sum() + (their_offset * lift[0]).sum(), [keys, sigma])

@@ -41,9 +41,9 @@ except ImportError as problem:
 def test_without_triton_the_fused_op_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    from expunge.torch import batched_coefficients as batched
+    from expunge.torch import differentiable_ops
 
-    monkeypatch.setattr(batched, "find_spec", lambda name: None)
-    assert not batched.uses_triton("auto", torch.randn(2, 2))
+    monkeypatch.setattr(differentiable_ops, "find_spec", lambda name: None)
+    assert not differentiable_ops.uses_triton("auto", torch.randn(2, 2))
     with pytest.raises(MissingExtra, match="Triton"):
-        batched.uses_triton("triton", torch.randn(2, 2))
+        differentiable_ops.uses_triton("triton", torch.randn(2, 2))

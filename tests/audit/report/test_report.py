@@ -1,4 +1,4 @@
-"""The report: filled from an archive, self-contained, escaped, and the README's table made from its results."""
+"""The report: filled from audit results, self-contained, escaped, and the README's table made from its results."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.small import made
+from audit.small_audits import made
 from expunge.audit.own_keys import own_plan
 from expunge.audit.report.html_page import as_html
-from expunge.audit.report.readme_table import BEGIN, END, block, inserted
-from expunge.audit.report.report import Report, as_markdown, fill, results, write_report
-from expunge.audit.results import Archive
+from expunge.audit.report.readme_table import BEGIN, END, insert_block, readme_block
+from expunge.audit.report.report import Report, as_markdown, fill, summarize_results, write_report
+from expunge.audit.results import AuditResults
 from expunge.errors import ExpungeError, InputError, StoreError
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 COMMITTED = ROOT / "benchmarks" / "results" / "audit.json"
 
 
 @pytest.fixture(scope="module")
-def written(small_archive: Archive, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(small_results: AuditResults, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("report")
-    paths = write_report(small_archive.path, out)
+    paths = write_report(small_results.path, out)
     assert paths[0] == out / "report.html"
     assert all(path.stat().st_size for path in paths)
     return out
@@ -43,20 +43,20 @@ def row(report: Report, table: str, group: str, label: str) -> Any:
     return next(one for one in filled.rows if one.group == group and one.label == label)
 
 
-def test_results_are_the_archives_numbers(small_archive: Archive, found: dict[str, Any]) -> None:
-    assert found == json.loads(json.dumps(results(small_archive)))
+def test_the_summary_has_the_numbers_of_the_results(small_results: AuditResults, found: dict[str, Any]) -> None:
+    assert found == json.loads(json.dumps(summarize_results(small_results)))
     for name, one in found["experiments"].items():
-        numbers = small_archive.numbers(name)
+        numbers = small_results.numbers(name)
         assert one["numbers"] == {key: numbers[key] for key in one["numbers"]}
-        assert one["digest"] == small_archive.manifest(name)["digest"]
+        assert one["digest"] == small_results.manifest(name)["digest"]
         assert one["versions"]["numpy"]
     assert len(json.dumps(found)) < 100_000
 
 
-def test_a_row_is_the_paper_beside_both_arms(small_archive: Archive, found: dict[str, Any]) -> None:
+def test_a_row_is_the_paper_beside_both_arms(small_results: AuditResults, found: dict[str, Any]) -> None:
     report = fill(found)
     cell = row(report, "table-3", "Gaussian", "gate-score difference, worst")
-    frame = small_archive.table("deletion", "comparisons")
+    frame = small_results.table("deletion", "comparisons")
     for arm, against, text in (("classic", "refit", cell.classic), ("ours", "daqp", cell.ours)):
         rows = frame.filter((frame["regime"] == "gaussian") & (frame["arm"] == arm) & (frame["against"] == against))
         assert float(text) == pytest.approx(max(rows["score_difference"]), rel=0.05)
@@ -139,7 +139,7 @@ def test_the_page_and_the_markdown_tell_the_same(written: Path, found: dict[str,
         assert (written / link).exists()
 
 
-def test_what_comes_from_an_archive_is_escaped(found: dict[str, Any]) -> None:
+def test_what_comes_from_results_is_escaped(found: dict[str, Any]) -> None:
     changed = json.loads(json.dumps(found))
     changed["experiments"]["deletion"]["command"] = "<script>alert(1)</script>"
     changed["experiments"]["deletion"]["versions"]["numpy"] = "<b>2"
@@ -155,13 +155,13 @@ def test_a_report_on_part_of_the_audits(found: dict[str, Any]) -> None:
     assert [filled.table.name for filled in report.tables] == ["example-1"]
     assert {claim.experiment for claim in report.claims} == {"expiry"}
     assert "Example 1" in as_html(report, [])
-    assert "promises hold" in block(part)
+    assert "promises hold" in readme_block(part)
 
 
 def test_own_keys_are_not_set_beside_the_paper(tmp_path: Path) -> None:
     keys = np.random.default_rng(2).standard_normal((40, 3))
-    archive = made(tmp_path, "deletion", plan=own_plan(keys, source="mine.npy", quick=True))
-    report = fill(results(archive))
+    results = made(tmp_path, "deletion", plan=own_plan(keys, source="mine.npy", quick=True))
+    report = fill(summarize_results(results))
     (filled,) = report.tables
     assert filled.table.name == "table-3"
     assert {one.group for one in filled.rows} == {"your keys"}
@@ -170,35 +170,35 @@ def test_own_keys_are_not_set_beside_the_paper(tmp_path: Path) -> None:
         assert one.ours
     assert report.claims
     assert all(claim.holds for claim in report.claims)
-    sigma = archive.manifest("deletion")["settings"]["keys"]["sigma"]
+    sigma = results.manifest("deletion")["settings"]["keys"]["sigma"]
     command = f"expunge audit deletion --quick --keys mine.npy --sigma {sigma} --nu 0.4"
     assert report.experiments["deletion"]["command"] == command
 
 
-def test_a_folder_without_an_archive_is_named(tmp_path: Path) -> None:
+def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
     with pytest.raises(ExpungeError):
         write_report(tmp_path / "nothing", tmp_path / "out")
     with pytest.raises(InputError, match="no finished audit"):
         write_report(tmp_path, tmp_path / "out")
 
 
-def test_a_report_that_cannot_be_written_says_so(small_archive: Archive, tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_written_says_so(small_results: AuditResults, tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
     with pytest.raises(StoreError, match=r"cannot write the report to .*taken"):
-        write_report(small_archive.path, tmp_path / "taken")
+        write_report(small_results.path, tmp_path / "taken")
 
 
 def test_the_readmes_block_is_made_from_the_results(found: dict[str, Any]) -> None:
-    text = block(found)
+    text = readme_block(found)
     report = fill(found)
     worst = row(report, "table-3", "Gaussian", "gate-score difference, worst")
     match = row(report, "table-3", "Gaussian", "partition as in the refit")
     assert f"| Gaussian | 6.4e-3; 296/300 | {worst.classic}; {match.classic} | {worst.ours}; {match.ours} |" in text
-    page = inserted(f"# x\n\n{BEGIN}\nold\n{END}\n\nrest\n", found)
+    page = insert_block(f"# x\n\n{BEGIN}\nold\n{END}\n\nrest\n", found)
     assert page == f"# x\n\n{BEGIN}\n\n{text}\n\n{END}\n\nrest\n"
-    assert inserted(page, found) == page
+    assert insert_block(page, found) == page
     with pytest.raises(InputError, match="no place"):
-        inserted("# x", found)
+        insert_block("# x", found)
 
 
 @pytest.mark.skipif(not COMMITTED.exists(), reason="no full audit has been taken into the repository yet")
@@ -209,4 +209,4 @@ def test_the_readme_shows_the_committed_results() -> None:
     assert [claim.text for claim in report.claims if not claim.holds] == []
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     if BEGIN in readme:
-        assert readme.split(BEGIN)[1].split(END)[0].strip() == block(committed)
+        assert readme.split(BEGIN)[1].split(END)[0].strip() == readme_block(committed)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from expunge.audit.report.claims import PROMISES, decide
-from expunge.audit.report.paper_tables import CONDITIONS, TABLE_3, TABLE_4, TABLES, Line, Table
-from expunge.audit.report.verdict import Printed
-from expunge.audit.results import Archive
+from expunge.audit.report.paper_tables import CONDITIONS, TABLE_3, TABLE_4, TABLES
+from expunge.audit.report.table_lines import Line, Table
+from expunge.audit.report.verdict import PrintedNumber
+from expunge.audit.results import AuditResults
 
-# What the cut-down archive has fewer of: sizes of the latency audit, conditions of the chained one, and one's own keys.
+# What the cut-down results have fewer of: sizes of the latency audit, conditions of the chained one, and own keys.
 ABSENT = ("n=", "own/", *(condition for condition in CONDITIONS if "n=128" in condition or "d=64" in condition))
 
 
@@ -25,26 +26,26 @@ def names_of(line: Line) -> set[str]:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_every_line_asks_for_numbers_that_are_reported(table: Table, small_archive: Archive) -> None:
-    summary = small_archive.table(table.experiment, "summary")
+def test_every_line_asks_for_numbers_that_are_reported(table: Table, small_results: AuditResults) -> None:
+    summary = small_results.table(table.experiment, "summary")
     reported = set(summary["number"])
-    if "speeds" in small_archive.tables(table.experiment):
-        reported |= set(small_archive.table(table.experiment, "speeds")["number"])
+    if "speeds" in small_results.tables(table.experiment):
+        reported |= set(small_results.table(table.experiment, "speeds")["number"])
     asked = {name for line in table.lines for name in names_of(line)}
     assert asked
     assert {name for name in asked if not name.startswith(ABSENT)} <= reported
 
 
-def test_every_promise_asks_for_numbers_that_are_reported(small_archive: Archive) -> None:
+def test_every_promise_asks_for_numbers_that_are_reported(small_results: AuditResults) -> None:
     for promise in PROMISES:
-        reported = set(small_archive.table(promise.experiment, "summary")["number"])
+        reported = set(small_results.table(promise.experiment, "summary")["number"])
         assert {name for name in promise.names if not name.startswith(ABSENT)} <= reported, promise.text
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_every_printed_number_is_readable(table: Table) -> None:
     for line in table.lines:
-        printed = Printed(line.paper)
+        printed = PrintedNumber(line.paper)
         assert not line.paper or printed.value is not None or printed.limits is not None, line
         # A count is told out of how many, on both sides or on neither.
         if line.unit == "count" and line.paper and line.classic is not None:
@@ -53,14 +54,14 @@ def test_every_printed_number_is_readable(table: Table) -> None:
 
 def test_the_papers_tables_agree_with_each_other() -> None:
     for regime, cells in TABLE_4.items():
-        same, differing = Printed(TABLE_3[regime][1]), Printed(cells[1])
+        same, differing = PrintedNumber(TABLE_3[regime][1]), PrintedNumber(cells[1])
         assert same.value is not None
         assert differing.value is not None
         assert same.value + differing.value == same.of == differing.of
 
 
-def test_promises_hold_on_the_small_archive(small_archive: Archive) -> None:
-    numbers = {name: small_archive.numbers(name) for name in small_archive.experiments}
+def test_promises_hold_on_the_small_results(small_results: AuditResults) -> None:
+    numbers = {name: small_results.numbers(name) for name in small_results.experiments}
     claims = decide(numbers)
     assert len(claims) == len(PROMISES)
     assert [claim.text for claim in claims if not claim.holds] == []

@@ -1,6 +1,6 @@
 """Fused gated attention: the weights of a query block never leave the chip, forward or backward.
 
-Forward keeps a running maximum and sum over key blocks and stores one number a query, the logarithm of its sum.
+Forward keeps a running maximum and sum over key blocks and stores one number per query, the logarithm of its sum.
 Backward recomputes the weights from it: one launch over key blocks for the cotangents of keys, values, gates and bias,
 one over query blocks for those of the queries. Each output element is written by one program, so results do not depend
 on timing.

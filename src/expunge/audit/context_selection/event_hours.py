@@ -1,4 +1,4 @@
-"""Which hours of a stay survive: retention of event hours (paper, App. A; protocol P8).
+"""Which hours of a stay survive: retention of event hours (paper, App. A; docs/results/protocols.md).
 
 Each stay is a context of hourly vitals in standard units, σ = 3. The fit at ν = 0.3 decides the budget: every policy
 keeps as many hours as are active in that stay. Retention is the share of the stay's event hours that are kept.
@@ -19,7 +19,7 @@ from functools import cache
 
 import numpy as np
 
-from expunge.audit.context_selection.policy_arms import Measured, choices
+from expunge.audit.context_selection.policy_arms import ArmResult, choices
 from expunge.datasets import CHANNELS, Stay, icu_stays, mimic_iv, physionet2019
 from expunge.selection import POLICIES, Context
 from expunge.selection.support import support_fit
@@ -56,7 +56,7 @@ def eligible(stays: Sequence[Stay], version: str) -> tuple[int, ...]:
     return tuple(place for place, stay in enumerate(stays) if stay_view(stay, version)[1].size)
 
 
-def measure_stay(stay: Stay, version: str, regime: str, trial: int) -> list[Measured]:
+def measure_stay(stay: Stay, version: str, regime: str, trial: int) -> list[ArmResult]:
     """Every policy on one stay. The uniform sample is that of ``RandomState(trial)``."""
     keys, events = stay_view(stay, version)
     context = Context.of(keys, sigma=SIGMA)
@@ -65,11 +65,11 @@ def measure_stay(stay: Stay, version: str, regime: str, trial: int) -> list[Meas
     rows = []
     for arm, kept in choices(context, budget, np.random.RandomState(trial), POLICIES, nu=NU):
         retained = float(np.isin(events, kept).mean())
-        rows.append(Measured(regime, arm, trial, len(context), kept.size, retained))
+        rows.append(ArmResult(regime, arm, trial, len(context), kept.size, retained))
     return rows
 
 
-def measure_stays(source: str, path: str | None, version: str, places: Sequence[int], regime: str) -> list[Measured]:
+def measure_stays(source: str, path: str | None, version: str, places: Sequence[int], regime: str) -> list[ArmResult]:
     """Every policy on the stays at these places; a trial is a stay, by its place."""
     stays, _ = load_stays(source, path)
     return [row for place in places for row in measure_stay(stays[place], version, regime, place)]

@@ -5,28 +5,28 @@ import math
 import numpy as np
 import pytest
 
-from expunge.audit.context_selection.policy_arms import Measured
+from expunge.audit.context_selection.policy_arms import ArmResult
 from expunge.audit.context_selection.redundancy import TRIALS, draw_contexts, group_recall, measure_seed, measure_trials
 from expunge.selection import POLICIES
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[Measured]:
+def rows() -> list[ArmResult]:
     return measure_trials(0, TRIALS, "seed 0")
 
 
-def mean(rows: list[Measured], arm: str) -> float:
+def mean(rows: list[ArmResult], arm: str) -> float:
     return float(np.mean([row.recall for row in rows if row.arm == arm]))
 
 
-def test_the_papers_numbers_to_every_printed_digit(rows: list[Measured]) -> None:
+def test_the_papers_numbers_to_every_printed_digit(rows: list[ArmResult]) -> None:
     published = {"support": 0.861, "attention": 0.319, "uniform": 0.472, "recency": 0.0, "full": 0.722}
     assert {arm: round(mean(rows, arm), 3) for arm in published} == published
     shares = [row.budget / row.size for row in rows if row.arm == "support"]
     assert round(float(np.mean(shares)), 2) == 0.56
 
 
-def test_ours_beats_every_other_policy_in_pairs(rows: list[Measured]) -> None:
+def test_ours_beats_every_other_policy_in_pairs(rows: list[ArmResult]) -> None:
     by_trial = {(row.arm, row.trial): row for row in rows}
     for arm in POLICIES:
         if arm == "cover":
@@ -39,7 +39,7 @@ def test_ours_beats_every_other_policy_in_pairs(rows: list[Measured]) -> None:
     assert common["cover"] > common["uniform"] - 0.02
 
 
-def test_every_policy_keeps_the_same_number(rows: list[Measured]) -> None:
+def test_every_policy_keeps_the_same_number(rows: list[ArmResult]) -> None:
     for trial in range(TRIALS):
         budgets = {row.budget for row in rows if row.trial == trial and row.arm != "full"}
         assert len(budgets) == 1

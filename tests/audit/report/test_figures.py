@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from expunge.audit.report.figures import COLOURS, Figure, _column, draw_figures
-from expunge.audit.results import Archive, open_archive
+from expunge.audit.results import AuditResults, open_results
 from expunge.errors import MissingExtra
 
 NAMES = ["deletion-agreement", "chained-edits", "projection-readouts", "deletion-latency", "warranty-survival"]
 
 
 @pytest.fixture(scope="module")
-def drawn(small_archive: Archive, tmp_path_factory: pytest.TempPathFactory) -> list[Figure]:
-    return draw_figures(small_archive, tmp_path_factory.mktemp("figures"))
+def drawn(small_results: AuditResults, tmp_path_factory: pytest.TempPathFactory) -> list[Figure]:
+    return draw_figures(small_results, tmp_path_factory.mktemp("figures"))
 
 
 def test_every_figure_is_drawn_and_says_what_it_shows(drawn: list[Figure]) -> None:
@@ -38,18 +38,18 @@ def test_every_figure_is_drawn_and_says_what_it_shows(drawn: list[Figure]) -> No
     assert pyplot.get_fignums() == []
 
 
-def test_an_archive_of_one_audit_gives_its_figure_only_and_the_same(
-    small_archive: Archive, drawn: list[Figure], tmp_path: Path
+def test_results_of_one_audit_give_its_figure_only_and_the_same(
+    small_results: AuditResults, drawn: list[Figure], tmp_path: Path
 ) -> None:
-    (again,) = draw_figures(Archive(small_archive.path, ("deletion",)), tmp_path)
+    (again,) = draw_figures(AuditResults(small_results.path, ("deletion",)), tmp_path)
     assert again.name == drawn[0].name
     assert again.png.read_bytes() == drawn[0].png.read_bytes()
     assert again.svg.read_bytes() == drawn[0].svg.read_bytes()
-    assert draw_figures(Archive(small_archive.path, ("expiry",)), tmp_path) == []
+    assert draw_figures(AuditResults(small_results.path, ("expiry",)), tmp_path) == []
 
 
-def test_rows_without_a_value_are_left_out(small_archive: Archive) -> None:
-    rows = open_archive(small_archive.path).table("projection", "comparisons")
+def test_rows_without_a_value_are_left_out(small_results: AuditResults) -> None:
+    rows = open_results(small_results.path).table("projection", "comparisons")
     raw = _column(rows, "readout_percent", regime="gaussian", arm="ours", tolerance=None)
     assert (
         raw.size
@@ -59,25 +59,25 @@ def test_rows_without_a_value_are_left_out(small_archive: Archive) -> None:
 
 
 def test_what_never_came_about_has_no_point(
-    small_archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small_results: AuditResults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tolerance at which every projection failed; a memory without a reserve entry."""
-    table = Archive.table
+    table = AuditResults.table
 
-    def fewer(self: Archive, experiment: str, name: str) -> Any:
+    def fewer(self: AuditResults, experiment: str, name: str) -> Any:
         rows = table(self, experiment, name)
         if (experiment, name) == ("projection", "comparisons"):
             return rows.filter((rows["arm"] != "classic") | rows["tolerance"].is_null() | (rows["tolerance"] > 1e-9))
         return rows.filter(rows["victim"] != "reserve") if name == "timings" else rows
 
-    monkeypatch.setattr(Archive, "table", fewer)
-    drawn = draw_figures(Archive(small_archive.path, ("projection", "latency")), tmp_path)
+    monkeypatch.setattr(AuditResults, "table", fewer)
+    drawn = draw_figures(AuditResults(small_results.path, ("projection", "latency")), tmp_path)
     assert [figure.name for figure in drawn] == ["projection-readouts", "deletion-latency"]
 
 
 def test_without_matplotlib_the_extra_is_named(
-    small_archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small_results: AuditResults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match=r"expunge\[audit\]"):
-        draw_figures(small_archive, tmp_path)
+        draw_figures(small_results, tmp_path)

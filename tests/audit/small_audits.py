@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from expunge.audit.engine import Plan, run_experiment
-from expunge.audit.experiments import deletion, latency, sequential, streaming
-from expunge.audit.experiments import record_edits as records
-from expunge.audit.results import Archive, open_archive
+from expunge.audit.experiments import deletion, latency, record_edits, sequential, streaming
+from expunge.audit.results import AuditResults, open_results
 
 __all__ = ["made", "shortened"]
 
@@ -22,8 +21,8 @@ def shortened(trials: int = 4) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deletion, "QUICK_TRIALS", trials)
         patch.setattr(deletion, "CHUNK", max(1, trials // 2))
-        patch.setattr(records, "QUICK_TRIALS", trials)
-        patch.setattr(records, "CHUNK", max(1, trials // 2))
+        patch.setattr(record_edits, "QUICK_TRIALS", trials)
+        patch.setattr(record_edits, "CHUNK", max(1, trials // 2))
         patch.setattr(latency, "QUICK_SIZES", (40,))
         patch.setattr(latency, "QUICK_TRIALS", 2)
         patch.setattr(sequential, "SIZES", (64,))
@@ -34,9 +33,9 @@ def shortened(trials: int = 4) -> Iterator[None]:
         yield
 
 
-def made(folder: Path, *names: str, plan: Plan | None = None) -> Archive:
-    """The archive of some audits, cut down, run here."""
+def made(folder: Path, *names: str, plan: Plan | None = None) -> AuditResults:
+    """The results of some audits, cut down, run here."""
     with shortened():
         for name in names:
             run_experiment(name, folder, Plan(quick=True) if plan is None else plan)
-    return open_archive(folder)
+    return open_results(folder)

@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 
 from expunge.audit.classic.baseline import (
-    Classic,
     ClassicState,
-    Guarded,
-    Initial,
-    Step,
+    ClassicStep,
+    ClassicUpdate,
+    GuardedRun,
+    InitialRun,
     decay,
-    project,
     refit,
     strict_refit,
 )
-from expunge.audit.classic.program import solve_program
+from expunge.audit.classic.program import project, solve_program
 from expunge.audit.classic.update import SHORTEST_STEP, ClassicPath
 from expunge.audit.experiments.regimes import SIGMA, draw_trials
 from expunge.audit.experiments.trajectories import Operation, Trajectory, draw_trajectory
@@ -39,7 +38,7 @@ PRINTED = {
 def test_table_3_is_reproduced_to_the_printed_digit(regime: str) -> None:
     differences, matches, decayed = [], [], []
     for trial in draw_trials(regime):
-        arm = Classic.fit(trial.keys, cap=trial.cap, sigma=SIGMA)
+        arm = ClassicUpdate.fit(trial.keys, cap=trial.cap, sigma=SIGMA)
         reference = refit(trial.retained, cap=trial.cap, sigma=SIGMA)
         expected = reference.score(trial.retained, trial.probes, sigma=SIGMA)
         faded = decay(trial.keys, arm.state, trial.removed, cap=trial.cap, sigma=SIGMA)
@@ -63,7 +62,7 @@ def schedule(trajectory: Trajectory) -> Iterator[tuple[Operation, int]]:
         names = list(operation.names)
 
 
-def apply(arm: Classic | Initial | Guarded, operation: Operation, row: int) -> Step:
+def apply(arm: ClassicUpdate | InitialRun | GuardedRun, operation: Operation, row: int) -> ClassicStep:
     return arm.delete(row) if operation.kind == "delete" else arm.admit(operation.key)
 
 
@@ -75,7 +74,7 @@ def worst(state: ClassicState | None, keys: Matrix, trajectory: Trajectory) -> f
 def test_with_the_right_groups_the_update_reaches_the_optimum() -> None:
     right = 0
     for trial in draw_trials("gaussian", 20):
-        arm = Classic.fit(trial.keys, cap=trial.cap, sigma=SIGMA)
+        arm = ClassicUpdate.fit(trial.keys, cap=trial.cap, sigma=SIGMA)
         for row in trial.removed:
             arm.delete(int(row))
         raw = solve_reference(trial.retained, cap=trial.cap, sigma=SIGMA)
@@ -107,7 +106,7 @@ def test_every_event_is_longer_than_the_guard_and_the_inverse_is_one() -> None:
 @pytest.mark.parametrize("seed", [41002, 41003, 41005, 41009])
 def test_a_box_violation_is_traced_to_a_wrong_side_event_and_rescued(seed: int) -> None:
     trajectory = draw_trajectory("near-duplicate", 64, 6, seed, cycles=1)
-    arm, first = Guarded.start(trajectory.keys, cap=trajectory.cap, sigma=trajectory.sigma)
+    arm, first = GuardedRun.start(trajectory.keys, cap=trajectory.cap, sigma=trajectory.sigma)
     assert arm is not None
     assert worst(first.published, trajectory.keys, trajectory) <= 1e-5
     found = 0
@@ -139,7 +138,7 @@ def test_a_box_violation_is_traced_to_a_wrong_side_event_and_rescued(seed: int) 
 
 def test_the_first_run_replaces_what_fails_by_a_refit_and_ends_when_that_fails() -> None:
     trajectory = draw_trajectory("near-duplicate", 64, 6, 41005, cycles=32)
-    arm, _ = Initial.start(trajectory.keys, cap=trajectory.cap, sigma=trajectory.sigma)
+    arm, _ = InitialRun.start(trajectory.keys, cap=trajectory.cap, sigma=trajectory.sigma)
     assert arm is not None
     paths = []
     for operation, row in schedule(trajectory):
@@ -167,12 +166,12 @@ def capped() -> tuple[Matrix, float]:
 
 def test_an_empty_margin_fails_the_update_and_the_runs_go_on() -> None:
     keys, cap = capped()
-    arm = Classic.fit(keys, cap=cap, sigma=5.0)
+    arm = ClassicUpdate.fit(keys, cap=cap, sigma=5.0)
     assert arm.state.groups.tolist() == [2, 2, 0]
     step = arm.delete(0)
     assert (step.status, step.candidate, step.error) == ("failed", None, "the deletion emptied the margin")
-    first, _ = Initial.start(keys, cap=cap, sigma=5.0)
-    guarded, _ = Guarded.start(keys, cap=cap, sigma=5.0)
+    first, _ = InitialRun.start(keys, cap=cap, sigma=5.0)
+    guarded, _ = GuardedRun.start(keys, cap=cap, sigma=5.0)
     assert first is not None
     assert guarded is not None
     for run, path in ((first, "fallback"), (guarded, "strict-1e-12")):
@@ -184,7 +183,7 @@ def test_an_empty_margin_fails_the_update_and_the_runs_go_on() -> None:
 
 def test_a_refused_edit_keeps_the_old_state() -> None:
     keys, cap = capped()
-    guarded, first = Guarded.start(keys[:2], cap=cap, sigma=5.0)
+    guarded, first = GuardedRun.start(keys[:2], cap=cap, sigma=5.0)
     assert guarded is not None
     assert first.published is not None
     step = guarded.delete(0)
@@ -196,7 +195,7 @@ def test_a_refused_edit_keeps_the_old_state() -> None:
 
 def test_deleting_a_reserve_key_changes_no_other_number() -> None:
     trial = next(draw_trials("gaussian"))
-    arm = Classic.fit(trial.keys, cap=trial.cap, sigma=SIGMA)
+    arm = ClassicUpdate.fit(trial.keys, cap=trial.cap, sigma=SIGMA)
     before = arm.state
     row = int(np.flatnonzero(before.groups == 0)[0])
     step = arm.delete(row)
@@ -207,7 +206,7 @@ def test_deleting_a_reserve_key_changes_no_other_number() -> None:
 
 def test_a_copy_shares_nothing() -> None:
     trial = next(draw_trials("gaussian"))
-    arm = Classic.fit(trial.keys, cap=trial.cap, sigma=SIGMA)
+    arm = ClassicUpdate.fit(trial.keys, cap=trial.cap, sigma=SIGMA)
     twin, before = arm.copy(), arm.state
     twin.delete(int(np.flatnonzero(before.groups == 1)[0]))
     assert np.array_equal(arm.state.coefficients, before.coefficients)

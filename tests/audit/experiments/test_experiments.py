@@ -7,29 +7,29 @@ import math
 import numpy as np
 import pytest
 
-from audit.small import made
+from audit.small_audits import made
 from expunge.audit.engine import Plan
 from expunge.audit.experiments import EXPERIMENTS, load_experiment
 from expunge.audit.experiments.projection import TOLERANCES
 from expunge.audit.own_keys import FEWEST, own_plan
-from expunge.audit.results import Archive
+from expunge.audit.results import AuditResults
 from expunge.errors import InputError
 
 REGIMES = ("gaussian", "redundant", "clinical", "learned")
 
 
-def test_every_scheduled_operation_is_a_row(small_archive: Archive) -> None:
-    for name in small_archive.experiments:
-        trials = small_archive.table(name, "trials")
-        for group, count in small_archive.manifest(name)["scheduled"].items():
+def test_every_scheduled_operation_is_a_row(small_results: AuditResults) -> None:
+    for name in small_results.experiments:
+        trials = small_results.table(name, "trials")
+        for group, count in small_results.manifest(name)["scheduled"].items():
             regime, _, arm = group.rpartition("/")
             rows = trials.filter((trials["regime"] == regime) & (trials["arm"] == arm))
             assert rows.height == count, (name, group)
 
 
-def test_every_state_of_ours_is_optimal_to_rounding(small_archive: Archive) -> None:
-    for name in small_archive.experiments:
-        states = small_archive.table(name, "states")
+def test_every_state_of_ours_is_optimal_to_rounding(small_results: AuditResults) -> None:
+    for name in small_results.experiments:
+        states = small_results.table(name, "states")
         ours = states.filter((states["source"] == "ours") & states["role"].is_in(["published"]))
         if name == "streaming":
             ours = ours.filter(ours["arm"].is_in(["never", "archive"]))
@@ -37,8 +37,8 @@ def test_every_state_of_ours_is_optimal_to_rounding(small_archive: Archive) -> N
         assert ours["worst"].max() < 1e-12, name  # type: ignore[operator]
 
 
-def test_the_example_expires_as_in_the_paper(small_archive: Archive) -> None:
-    numbers = small_archive.numbers("expiry")
+def test_the_example_expires_as_in_the_paper(small_results: AuditResults) -> None:
+    numbers = small_results.numbers("expiry")
     assert numbers["reserve coefficient"] == 0.0
     assert numbers["dropped/removal/score_difference"] == 0.0
     assert numbers["dropped/removal/readout_difference"] == 0.0
@@ -50,8 +50,8 @@ def test_the_example_expires_as_in_the_paper(small_archive: Archive) -> None:
 
 
 @pytest.mark.parametrize("regime", REGIMES)
-def test_deletions_agree_with_two_solvers(small_archive: Archive, regime: str) -> None:
-    numbers = small_archive.numbers("deletion")
+def test_deletions_agree_with_two_solvers(small_results: AuditResults, regime: str) -> None:
+    numbers = small_results.numbers("deletion")
     assert numbers[f"{regime}/ours/attempted"] == numbers[f"{regime}/ours/returned"] == 4.0
     assert numbers[f"{regime}/ours/rescued"] == 0.0
     for backend in ("daqp", "clarabel"):
@@ -62,8 +62,8 @@ def test_deletions_agree_with_two_solvers(small_archive: Archive, regime: str) -
 
 
 @pytest.mark.parametrize("regime", REGIMES)
-def test_projected_pairs_agree_at_every_tolerance(small_archive: Archive, regime: str) -> None:
-    numbers = small_archive.numbers("projection")
+def test_projected_pairs_agree_at_every_tolerance(small_results: AuditResults, regime: str) -> None:
+    numbers = small_results.numbers("projection")
     for tolerance in TOLERANCES:
         name = f"{regime}/ours/{tolerance:.0e}"
         assert numbers[f"{name}/pairs"] == 4.0
@@ -72,8 +72,8 @@ def test_projected_pairs_agree_at_every_tolerance(small_archive: Archive, regime
             assert numbers[f"{name}/{residual}/max"] <= 1e-13
 
 
-def test_chained_edits_need_no_rescue(small_archive: Archive) -> None:
-    numbers = small_archive.numbers("sequential")
+def test_chained_edits_need_no_rescue(small_results: AuditResults) -> None:
+    numbers = small_results.numbers("sequential")
     for arm in ("ours", "guarded"):
         assert numbers[f"all/{arm}/operations returned"] == numbers[f"all/{arm}/operations scheduled"] == 32.0
     assert numbers["all/ours/initial rescues"] == numbers["all/ours/update rescues"] == 0.0
@@ -87,8 +87,8 @@ def test_chained_edits_need_no_rescue(small_archive: Archive) -> None:
     )
 
 
-def test_pruning_with_an_archive_changes_nothing_and_without_it_drifts(small_archive: Archive) -> None:
-    numbers = small_archive.numbers("streaming")
+def test_pruning_with_an_archive_changes_nothing_and_without_it_drifts(small_results: AuditResults) -> None:
+    numbers = small_results.numbers("streaming")
     assert numbers["all/archive/pruned"] > 0.0
     assert numbers["all/archive/never/coefficient_difference/max"] < 1e-10
     assert numbers["all/archive/residual/max"] < 1e-12
@@ -99,30 +99,30 @@ def test_pruning_with_an_archive_changes_nothing_and_without_it_drifts(small_arc
     assert numbers["all/forget/never/coefficient_difference/max"] < 1e-10
 
 
-def test_a_deleted_record_is_not_told_and_the_others_are(small_archive: Archive) -> None:
-    numbers = small_archive.numbers("records")
+def test_a_deleted_record_is_not_told_and_the_others_are(small_results: AuditResults) -> None:
+    numbers = small_results.numbers("records")
     for arm in ("before", "delete", "correct"):
         assert numbers[f"{arm}/answered"] == numbers[f"{arm}/asked"]
     assert numbers["before/secret/right"] == numbers["correct/secret/right"] == 1.0
     assert numbers["delete/secret/right"] < numbers["decay/secret/right"]
 
 
-def test_times_come_with_states(small_archive: Archive) -> None:
-    timings = small_archive.table("latency", "timings")
+def test_times_come_with_states(small_results: AuditResults) -> None:
+    timings = small_results.table("latency", "timings")
     assert set(timings["arm"]) == {"ours", "classic", "libsvm", "refit"}
     assert set(timings["victim"]) == {"active", "reserve"}
     assert timings["seconds"].min() > 0.0  # type: ignore[operator]
-    numbers = small_archive.numbers("latency")
+    numbers = small_results.numbers("latency")
     assert numbers["ours/residual/max"] < 1e-12 < numbers["libsvm/residual/max"] < 1e-6
 
 
-def test_a_reference_never_comes_from_the_solver_it_judges(small_archive: Archive) -> None:
-    for name in small_archive.experiments:
-        if "comparisons" not in small_archive.tables(name):
+def test_a_reference_never_comes_from_the_solver_it_judges(small_results: AuditResults) -> None:
+    for name in small_results.experiments:
+        if "comparisons" not in small_results.tables(name):
             continue
-        sources = {row["state"]: row for row in small_archive.table(name, "states").to_dicts()}
+        sources = {row["state"]: row for row in small_results.table(name, "states").to_dicts()}
         judged = 0
-        for row in small_archive.table(name, "comparisons").to_dicts():
+        for row in small_results.table(name, "comparisons").to_dicts():
             state, reference = sources[row["state"]], sources[row["reference"]]
             if state["source"] == "ours" and reference["role"] == "reference":
                 assert reference["source"] in ("daqp", "clarabel")
@@ -135,10 +135,10 @@ def test_a_reference_never_comes_from_the_solver_it_judges(small_archive: Archiv
 def test_ones_own_keys_are_audited(name: str, rows: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     keys = np.random.default_rng(7).standard_normal((rows, 3))
     plan = own_plan(keys, source="mine.npy", quick=True)
-    archive = made(tmp_path_factory.mktemp(name), name, plan=plan)
-    told = archive.manifest(name)["settings"]["keys"]
+    results = made(tmp_path_factory.mktemp(name), name, plan=plan)
+    told = results.manifest(name)["settings"]["keys"]
     assert (told["rows"], told["dimension"], told["source"]) == (rows, 3, "mine.npy")
-    trials = archive.table(name, "trials")
+    trials = results.table(name, "trials")
     assert trials["regime"].str.starts_with("own").all()
     assert (trials.filter(trials["arm"].is_in(["ours", "archive"]))["status"] == "returned").all()
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from expunge.torch.gated_readout import gated_readout
+from expunge.torch.differentiable_ops import gated_readout
 
 
 def inputs(chunk: int = 4, length: int = 11, gated: int = 2) -> list[Tensor]:

@@ -29,7 +29,7 @@ from expunge.memory.memory import Memory
 from expunge.problem.kernel import kernel_block, squared_distances
 from expunge.types import Matrix
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("regime", REGIMES)

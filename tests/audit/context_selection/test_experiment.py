@@ -11,19 +11,19 @@ pytest.importorskip("polars", reason="polars comes with the audit extra")
 
 from expunge.audit.engine import Plan, run_experiment
 from expunge.audit.experiments import load_experiment
-from expunge.audit.results import open_archive
-from expunge.verify.audit_results import verify_archive
+from expunge.audit.results import open_results
+from expunge.verify.audit_results import verify_audit_results
 
 
 def test_a_quick_run_has_every_scheduled_row_and_verifies(tmp_path: Path) -> None:
     plan = Plan(quick=True)
     done = run_experiment("selection", tmp_path, plan)
-    verify_archive(tmp_path)
-    archive = open_archive(tmp_path)
-    rows = archive.table("selection", "trials").rows(named=True)
+    verify_audit_results(tmp_path)
+    results = open_results(tmp_path)
+    rows = results.table("selection", "trials").rows(named=True)
     experiment = load_experiment("selection")
     assert Counter(f"{row['regime']}/{row['arm']}" for row in rows) == experiment.scheduled(plan)
-    numbers = archive.numbers("selection")
+    numbers = results.numbers("selection")
     assert round(numbers["redundancy seed 0/support/recall/mean"], 3) == 0.861
     assert numbers["patients deleted/memory/left/max"] == 0.0
     paired = [row for row in rows if row["regime"] == "text 25%" and row["arm"] == "uniform"]

@@ -1,1 +1,0 @@
-"""Causal softmax whose weights are multiplied by the gate of the query's chunk."""
