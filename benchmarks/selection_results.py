@@ -28,7 +28,7 @@ from expunge.audit.context_selection import stays as clinical
 from expunge.audit.context_selection import text_memory as text
 from expunge.audit.context_selection.policy_arms import Measured
 from expunge.types import Vector
-from machine import describe
+from record import describe, write_result
 
 RESULTS = Path(__file__).parent / "results" / "selection.json"
 PARTS = ("redundancy", "control", "clinical", "text", "persons", "patients")
@@ -230,8 +230,7 @@ def main() -> None:
             "machine": describe(),
             "tables": rounded(dict(sorted(kept["tables"].items()))),
         }
-        chosen.out.parent.mkdir(parents=True, exist_ok=True)
-        chosen.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        write_result(chosen.out, content, measured={"tables": rounded(found)})
     print(f"wrote {chosen.out}")
 
 
