@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: install browser test demo docs serve screenshots lint types borders format audit audit-quick bench sequential warranties proofs \
-	bounds durable service selection gate release soak clean
+	bounds durable service selection gate licences release soak clean
 
 $(STAMP): pyproject.toml
 	test -x $(PYTHON) || python3 -m venv $(VENV)
@@ -85,6 +85,9 @@ selection: $(STAMP)
 	$(PYTHON) benchmarks/selection_speed.py
 	$(PYTHON) benchmarks/selection_results.py
 	$(PYTHON) benchmarks/selection_tables.py --write
+
+licences: $(STAMP)
+	$(PYTHON) tools/dependencies.py
 
 release: $(STAMP)
 	$(PYTHON) tools/release.py check
