@@ -33,6 +33,7 @@ def test_duplicates_are_where_the_name_says() -> None:
     assert copied == named | {"near-duplicates-and-exact", "empty-margin-copies"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_truth_satisfies_the_optimality_conditions_in_plain_arithmetic(name: str) -> None:
     problem = PROBLEMS[name]

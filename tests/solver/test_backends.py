@@ -75,6 +75,7 @@ def groups(keys: Matrix) -> list[list[int]]:
     return list(found.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "backend"), list(product(PROBLEMS, BACKENDS)))
 def test_every_backend_solves_every_problem(name: str, backend: str) -> None:
     reference = raw(name, backend)
@@ -84,6 +85,7 @@ def test_every_backend_solves_every_problem(name: str, backend: str) -> None:
     assert reference.coefficients.shape == (PROBLEMS[name].size,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "backend"), list(product(PROBLEMS, BACKENDS)))
 def test_polish_reaches_rounding_and_the_truth(name: str, backend: str) -> None:
     problem, reference, exact = PROBLEMS[name], polished(name, backend), truth(name)

@@ -26,6 +26,9 @@ from expunge.verify.audit_results import ROUNDING, STATISTIC, _close, verify_arc
 
 EXPERIMENTS = ("expiry", "records", "projection", "deletion")
 
+# They begin with an audit.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
