@@ -15,6 +15,7 @@ import shutil
 from pathlib import Path
 
 from expunge.audit.report.readme_table import insert_block, readme_block
+from record import write_result
 
 RESULTS = Path(__file__).parent / "results" / "audit.json"
 README = Path(__file__).parent.parent / "README.md"
@@ -28,10 +29,10 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="put the table into README.md")
     chosen = parser.parse_args()
     if chosen.report is not None:
-        text = (chosen.report / "results.json").read_text(encoding="utf-8")
-        if any(one["quick"] for one in json.loads(text)["experiments"].values()):
+        results = json.loads((chosen.report / "results.json").read_text(encoding="utf-8"))
+        if any(one["quick"] for one in results["experiments"].values()):
             raise SystemExit("a quick audit is not what the README tells of")
-        RESULTS.write_text(text, encoding="utf-8")
+        write_result(RESULTS, results)
         page = (chosen.report / "report.md").read_text(encoding="utf-8")
         PAGE.write_text(page.replace(TITLE, f"{TITLE}\n\n{SETTINGS}", 1), encoding="utf-8")
         (PAGE.parent / "figures").mkdir(exist_ok=True)

@@ -10,7 +10,6 @@ a key proved zero that is not, ends the run with status 1.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import time
@@ -30,7 +29,7 @@ from expunge.certificates.bounds import Bounds, rigorous_bounds
 from expunge.problem.kernel import kernel_block, squared_distances
 from expunge.problem.problem import Problem, fewest_keys
 from expunge.problem.solution import Solution
-from machine import describe
+from record import describe, write_result
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from highprecision import Truth, exact_kernel, solve_exactly
@@ -299,10 +298,7 @@ def main() -> None:
             print(f"  {row['violations']} VIOLATIONS" if row["violations"] or row["false_zero"] else "", flush=True)
     total, broken = sum(r["queries"] for r in rows), sum(r["violations"] + r["false_zero"] for r in rows)
     print(f"{total} queries, {broken} violations")
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    chosen.out.write_text(
-        json.dumps({"machine": describe(), "queries": total, "violations": broken, "rows": rows}, indent=1) + "\n"
-    )
+    write_result(chosen.out, {"machine": describe(), "queries": total, "violations": broken, "rows": rows})
     sys.exit(1 if broken else 0)
 
 

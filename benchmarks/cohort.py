@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from machine import describe
+from record import describe, write_result
 
 RESULTS = Path(__file__).parent / "results"
 STAYS, LONG, HOURS = 94_458, 1_500, 60
@@ -113,8 +113,7 @@ def main() -> None:
     print(" → ".join(f"{count} {step}" for step, count in found["flow"].items()))
     print(f"peak {found['peak_kib'] / 2**20:.2f} GiB in {found['seconds']:.0f} s")
     content = {"command": "python benchmarks/cohort.py", "machine": describe(), "bytes": size, **found}
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    chosen.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_result(chosen.out, content)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ import psycopg
 import expunge
 from expunge import Memory
 from expunge.store import Store
-from machine import describe
+from record import describe, write_result
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -317,8 +317,8 @@ def report(section: str, content: list[dict[str, Any]], out: Path) -> None:
     known = json.loads(out.read_text()) if out.exists() else {}
     stores = {row["store"] for row in content}
     others = [row for row in known.get(section, {}).get("rows", ()) if row["store"] not in stores]
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({**known, section: {"machine": describe(), "rows": others + content}}, indent=1) + "\n")
+    kept = {**known, section: {"machine": describe(), "rows": others + content}}
+    write_result(out, kept, measured={section: content})
     print(f"wrote {section} to {out}")
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import time
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +26,7 @@ from expunge import Memory
 from expunge.errors import SolveError
 from expunge.problem.check import check_terms, stationarity_terms
 from expunge.solver.backends import minimax_offset, solve_reference
-from machine import describe
+from record import describe, write_result
 
 RESULTS = Path(__file__).parent / "results"
 NU, SIGMA, DIMENSION = 0.4, 2.0, 6
@@ -221,8 +220,7 @@ def main() -> None:
                 print(f"      {backend} cold solve {ms[backend]:.1f} ms: {times_slower:.0f}x a deletion")
     grown = {name: exponent(rows, name) for name in ("delete active", "fit", "libsvm active", "admit reserve")}
     print("fitted exponent of n, from 512 up: " + ", ".join(f"{name} {slope:.2f}" for name, slope in grown.items()))
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    chosen.out.write_text(json.dumps({"machine": describe(), "exponents": grown, "rows": rows}, indent=1) + "\n")
+    write_result(chosen.out, {"machine": describe(), "exponents": grown, "rows": rows})
     draw(rows, chosen.out.with_suffix(".png"))
     print(f"wrote {chosen.out} and {chosen.out.with_suffix('.png').name}")
 

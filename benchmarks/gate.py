@@ -10,7 +10,6 @@ each step is timed as PyTorch runs it and as a replayed CUDA graph. Writes bench
 from __future__ import annotations
 
 import argparse
-import json
 import lzma
 import math
 import os
@@ -34,6 +33,7 @@ from expunge.torch.baselines import SoftmaxAttention
 from expunge.torch.differentiable_ops import gated_readout, prefix_coefficients
 from expunge.torch.ops.coefficients.plain_adjoint import pull_prefixes
 from expunge.torch.ops.coefficients.plain_coefficients import gram_matrix, live_mask, natural_residual, solve_paper
+from record import write_result
 
 RESULTS = Path(__file__).parent / "results"
 CAP, SIGMA, RIDGE = 0.25, 2.0, 1e-3
@@ -539,7 +539,7 @@ def main() -> int:
             print("; ".join(f"{key} {brief(value)}" for key, value in row.items()))
     target = options.out or (None if options.only else RESULTS / "gate.json")
     if target is not None:
-        target.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_result(target, record)
     return 0
 
 

@@ -11,7 +11,6 @@ verify, ends the run with status 1.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import time
@@ -27,7 +26,7 @@ from expunge import Memory
 from expunge.audit.experiments.trajectories import sequential_grid
 from expunge.certificates.proof import Proof, prove_partition
 from expunge.verify.proof import verify_proof
-from machine import describe
+from record import describe, write_result
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = (64, 128, 512, 2048)
@@ -227,9 +226,8 @@ def main() -> None:
     states, proved = sum(r["states"] for r in conditions), sum(r["proved"] for r in conditions)
     unexpected = sum(not r["as_expected"] for r in ties)
     print(f"{proved} of {states} states proved; {len(ties)} planted instances, {unexpected} not as expected")
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
     result = {"machine": describe(), "sizes": sizes, "planted": ties, "grid": conditions}
-    chosen.out.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(chosen.out, result)
     sys.exit(1 if unexpected or proved < states else 0)
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from expunge.audit.context_selection import event_hours, negative_control, patient_deletion, redundancy, text_memory
 from expunge.audit.context_selection.policy_arms import ArmResult
 from expunge.types import Vector
-from machine import describe
+from record import describe, write_result
 
 RESULTS = Path(__file__).parent / "results" / "selection.json"
 PARTS = ("redundancy", "control", "clinical", "text", "persons", "patients")
@@ -228,8 +228,7 @@ def main() -> None:
             "machine": describe(),
             "tables": rounded(dict(sorted(kept["tables"].items()))),
         }
-        chosen.out.parent.mkdir(parents=True, exist_ok=True)
-        chosen.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        write_result(chosen.out, content, measured={"tables": rounded(found)})
     print(f"wrote {chosen.out}")
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import time
 from pathlib import Path
 from statistics import median
@@ -27,7 +26,7 @@ from sklearn.svm import OneClassSVM
 from expunge.selection import POLICIES, Context, SupportStream
 from expunge.selection.policies import selected
 from expunge.types import Matrix
-from machine import describe
+from record import describe, write_result
 
 RESULTS = Path(__file__).parent / "results"
 NU, SIGMA, DIMENSION, SEED = 0.4, 2.0, 6, 0
@@ -111,14 +110,13 @@ def main() -> None:
     size = max(QUICK if chosen.quick else SIZES)
     policies = once(size)
     print(f"one selection from scratch at n = {size}, ms: " + ", ".join(f"{k} {v:.0f}" for k, v in policies.items()))
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
     content = {
         "command": "python benchmarks/selection_speed.py",
         "machine": describe(),
         "rows": rows,
         "once_ms": policies,
     }
-    chosen.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_result(chosen.out, content)
     print(f"wrote {chosen.out}")
 
 

@@ -23,7 +23,7 @@ from expunge import Memory, Refused
 from expunge.audit.comparison import StateArrays, compare
 from expunge.audit.experiments.trajectories import DIMENSIONS, REGIMES, SIZES, Operation, draw_trajectory
 from expunge.solver.backends import polish, solve_reference
-from machine import describe
+from record import describe, write_result
 
 RESULTS = Path(__file__).parent / "results"
 # The paper's guarded solver, Table 6.
@@ -151,14 +151,14 @@ def main() -> None:
     print(line("the paper, guarded", PAPER))
     print(f"reference: polished {chosen.backend}, residual {summary['worst_reference_residual']:.1e}")
     report = json.loads(chosen.out.read_text()) if chosen.out.exists() else {}
-    report[f"{chosen.seeds}/{chosen.backend}"] = {
+    name = f"{chosen.seeds}/{chosen.backend}"
+    report[name] = {
         "machine": describe(),
         "seconds": time.perf_counter() - started,
         "total": summary,
         "conditions": rows,
     }
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    chosen.out.write_text(json.dumps(report, indent=1) + "\n")
+    write_result(chosen.out, report, measured={name: report[name]})
     print(f"wrote {chosen.out}")
 
 

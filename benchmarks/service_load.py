@@ -38,7 +38,7 @@ import psutil  # type: ignore[import-untyped]
 
 import expunge
 from expunge.service.tokens import SCOPES, Tokens
-from machine import describe
+from record import describe, write_result
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -234,7 +234,7 @@ def report(section: str, rows: list[dict[str, Any]], out: Path) -> None:
     kept = [row for row in found.get(section, []) if row["store"] not in {row["store"] for row in rows}]
     setting = {"memories": MEMORIES, "n": SIZE, "d": DIMENSION, "reads_percent": READS}
     content = found | {"machine": describe(), "setting": setting, section: kept + rows}
-    out.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_result(out, content, measured={"setting": setting, section: rows})
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ import numpy as np
 
 from expunge import Memory, Refused
 from expunge.types import Vector
-from machine import describe
+from record import describe, write_result
 
 RESULTS = Path(__file__).parent / "results"
 FEWEST, MOST = 32, 128
@@ -195,8 +195,7 @@ def main() -> None:
             f"peak {row['peak_rss_gib']:.2f} GiB, attempts {row['attempts']}",
             flush=True,
         )
-        chosen.out.parent.mkdir(parents=True, exist_ok=True)
-        chosen.out.write_text(json.dumps(report, indent=1) + "\n")
+        write_result(chosen.out, report, measured={name: row})
     print(f"wrote {chosen.out}")
     if failed:
         raise SystemExit("a soak needed rescuing, or left a state that fails the check at 1e-9")

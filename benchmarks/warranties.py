@@ -10,7 +10,6 @@ benchmarks/results/warranties.json and .png.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,7 @@ import numpy.typing as npt
 
 from expunge import Memory
 from expunge.datasets import conversations, icu_hours
-from machine import describe
+from record import describe, write_result
 
 RESULTS = Path(__file__).parent / "results"
 MARKS = (10, 50, 200)
@@ -240,8 +239,7 @@ def main() -> None:
             f"{row['worst_coefficient_difference']:.1e}, live share {row['live_share']:.2f}, "
             f"{row['exact_rechecks']} exact rechecks, {row['reactivated']} reactivated"
         )
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    chosen.out.write_text(json.dumps({"machine": describe(), "warranties": rows, "archive": equal}, indent=1) + "\n")
+    write_result(chosen.out, {"machine": describe(), "warranties": rows, "archive": equal})
     draw_survival(rows, chosen.out.with_suffix(".png"))
     print(f"wrote {chosen.out} and {chosen.out.with_suffix('.png').name}")
     if broken:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
@@ -152,7 +151,3 @@ def test_the_tree_of_errors_is_as_drawn() -> None:
         assert bases == [base for base in (parent or "Exception", builtin) if base]
         assert issubclass(cls, errors.ExpungeError)
         assert cls.__doc__
-
-
-def test_the_package_is_typed() -> None:
-    assert (Path(expunge.__file__).parent / "py.typed").exists()

@@ -28,6 +28,7 @@ def test_every_command_and_error_is_documented(name: str) -> None:
     assert written == reference().PAGES[name](), "run: python tools/make_reference.py"
 
 
+@pytest.mark.slow
 def test_the_site_builds_with_warnings_as_errors(tmp_path: Path) -> None:
     command = [
         sys.executable,

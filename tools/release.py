@@ -218,7 +218,10 @@ def check(names: list[str], constraint: Path | None) -> bool:
         "installs": [asdict(each) for each in tried],
         "passed": passed,
     }
-    RESULT.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from record import write_result
+
+    write_result(RESULT, result)
     return passed
 
 

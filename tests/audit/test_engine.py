@@ -61,6 +61,7 @@ def test_two_workers_give_the_same_bytes(alone: Path, tmp_path: Path) -> None:
     assert done.digest == open_results(alone).manifest("records")["digest"]
 
 
+@pytest.mark.slow
 def test_a_ray_cluster_gives_the_same_bytes(alone: Path, tmp_path: Path) -> None:
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", RAY, str(tmp_path)],
@@ -118,6 +119,7 @@ def test_a_run_killed_without_warning_continues(alone: Path, tmp_path: Path) -> 
     assert run_experiment("records", tmp_path, Plan(quick=True), resume=True).resumed == 4
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see workers")
 def test_workers_do_not_outlive_a_killed_run(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "expunge", "audit", "records", "--jobs", "2", "--out", str(tmp_path)]

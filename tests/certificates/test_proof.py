@@ -67,6 +67,7 @@ def test_the_papers_third_key_is_proved_zero() -> None:
     verify_proof(proof, PAPER, cap=1.0, sigma=5.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_true_partition_is_proved_and_verified(name: str) -> None:
     problem = PROBLEMS[name]
@@ -85,6 +86,7 @@ def test_the_true_partition_is_proved_and_verified(name: str) -> None:
         verify_proof(proof.to_bytes(), problem.keys, cap=problem.cap, sigma=problem.sigma)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_memorys_partition_is_proved_only_if_it_is_the_true_one(name: str) -> None:
     problem = PROBLEMS[name]
@@ -135,6 +137,7 @@ def forged(keys: Matrix, coefficients: Vector, cap: float, sigma: float) -> Proo
     return dataclasses.replace(said, outcome="proved", wrong=(), undecided=(), reason="", witness=witness)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in PROBLEMS if not n.startswith("sequential") and n not in UNPROVABLE])
 def test_the_fp64_enclosures_contain_the_truth(name: str) -> None:
     problem = PROBLEMS[name]

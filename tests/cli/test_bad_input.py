@@ -171,6 +171,7 @@ def test_a_defect_is_called_one(
     assert '"exit_code": 70' in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_exit_codes_of_real_processes(ward: Path) -> None:
     shell("expunge show ward", ward, code=0)
     shell("expunge log 0 --out r.json && sed 's/ey/ez/' r.json > bad.json", ward)
@@ -180,6 +181,7 @@ def test_exit_codes_of_real_processes(ward: Path) -> None:
     shell("expunge show --store sqlite:///none.db", ward, code=4)
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away(ward: Path) -> None:
     done = shell("expunge search ward --at 0,0 -n 50 --json | head -0; exit ${PIPESTATUS[0]}", ward, code=141)
     assert done.stderr == ""
@@ -188,6 +190,7 @@ def test_a_reader_that_goes_away(ward: Path) -> None:
         shell(f"expunge {words} | head -0; exit ${{PIPESTATUS[0]}}", ward, code=141)
 
 
+@pytest.mark.slow
 def test_standard_output_that_is_full(ward: Path) -> None:
     size = len(answers("log"))
     done = shell("expunge delete ward h000 --yes > /dev/full", ward, code=4)
@@ -200,6 +203,7 @@ def test_standard_output_that_is_full(ward: Path) -> None:
     shell("expunge --help > /dev/full", ward, code=4)
 
 
+@pytest.mark.slow
 def test_standard_streams_that_are_closed(ward: Path) -> None:
     size = len(answers("log"))
     shell("expunge delete ward h000 <&-", ward)
@@ -211,6 +215,7 @@ def test_standard_streams_that_are_closed(ward: Path) -> None:
     call("verify", "log")
 
 
+@pytest.mark.slow
 def test_standard_output_that_knows_only_ascii(ward: Path) -> None:
     done = shell("expunge log 0", ward, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert "outcome" in done.stdout
@@ -218,6 +223,7 @@ def test_standard_output_that_knows_only_ascii(ward: Path) -> None:
     assert r'"applied": ["\u00fc"]' in done.stdout
 
 
+@pytest.mark.slow
 def test_an_interrupt(ward: Path) -> None:
     """Sent while a long import is under way: what was admitted is whole, and the rest can follow."""
     hours(ward / "many.csv", count=3000, seed=9)

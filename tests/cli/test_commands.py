@@ -427,6 +427,7 @@ def test_a_receipt_is_written_with_its_proof_or_not_at_all(ward: Path) -> None:
     assert not Path("first.txt").exists()
 
 
+@pytest.mark.slow
 def test_backup_and_restore(ward: Path) -> None:
     assert answer("backup", "b.db")["memories"] == ["other", "ward"]
     call("backup", "b.db", code=4)

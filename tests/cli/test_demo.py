@@ -72,6 +72,7 @@ def test_nothing_sticks_out(tour: tuple[demo.Demo, str, float]) -> None:
     assert "\n\n\n" not in text
 
 
+@pytest.mark.slow
 def test_the_next_three_commands_run_when_pasted(tour: tuple[demo.Demo, str, float]) -> None:
     done, text, _ = tour
     pasted = [line.strip() for line in text.splitlines()][-5:-1]
@@ -117,6 +118,7 @@ def test_it_never_overwrites_what_it_did_not_make(tour: tuple[demo.Demo, str, fl
     assert (mine / "README.txt").read_text() == "my own"
 
 
+@pytest.mark.slow
 def test_once_more_in_a_real_process(tmp_path: Path) -> None:
     """`python -m expunge.demo` is what `make demo` calls; then again, fresh, from the command line."""
     first = shell("expunge demo --json", tmp_path)

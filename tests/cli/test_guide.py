@@ -15,6 +15,7 @@ from expunge.error_codes import OUTSIDE
 GUIDE = (ROOT / "docs" / "guides" / "cli.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_every_command_of_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain commands in this process, which is quicker; whatever needs a shell in one."""
     (table,) = re.findall(r"```csv\n(.*?)```", GUIDE, re.DOTALL)

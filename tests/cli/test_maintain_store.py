@@ -66,6 +66,7 @@ def test_the_whole_store_is_verified(store: Path) -> None:
     assert answer("verify", "store", code=1)["error"]
 
 
+@pytest.mark.slow
 def test_a_vacuum_says_what_a_reader_keeps(store: Path) -> None:
     assert answer("vacuum")["files"] is True
     reader = sqlite3.connect("expunge.db", isolation_level=None)

@@ -47,6 +47,7 @@ def test_every_example_is_here() -> None:
     assert [path.name for path in EXAMPLES.glob("*.ipynb")] == [NOTEBOOK.name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAYS)
 def test_an_example_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -59,6 +60,7 @@ def test_an_example_runs(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_in_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]

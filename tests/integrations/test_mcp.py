@@ -91,6 +91,7 @@ def test_in_process(store: Store) -> None:
     store.verify()
 
 
+@pytest.mark.slow
 def test_over_standard_input_and_output(url: str) -> None:
     server = StdioServerParameters(command=sys.executable, args=["-m", "expunge", "--store", url, "mcp"])
 
@@ -125,6 +126,7 @@ def served(url: str) -> Iterator[str]:
         process.wait(30)
 
 
+@pytest.mark.slow
 def test_over_http_with_many_clients_at_once(url: str) -> None:
     async def one(address: str, name: str) -> list[str]:
         async with Client(address) as client:

@@ -175,7 +175,7 @@ class Edits(RuleBasedStateMachine):
         assert np.max(np.abs(fresh.score(probes) - memory.score(probes))) <= SAME_SCORES
 
 
-TestEdits = Edits.TestCase
+TestEdits = pytest.mark.slow(Edits.TestCase)
 TestEdits.settings = settings(
     max_examples=EXAMPLES or 80,
     stateful_step_count=30,

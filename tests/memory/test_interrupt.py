@@ -144,6 +144,7 @@ def points(seen: list[str]) -> list[int]:
     return sorted({line: k for k, line in enumerate(seen, 1)}.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EDITS)
 def test_an_interrupt_at_any_line(name: str) -> None:
     start, edit = EDITS[name]
@@ -412,6 +413,7 @@ def test_after_a_deletion_that_failed_with_an_archived_copy_back_copies_are_one(
     assert_same_function(memory, memory.refit(), memory.keys)
 
 
+@pytest.mark.slow
 def test_a_refusal_after_an_interrupted_edit_leaves_the_margin() -> None:
     def edit(memory: Memory) -> None:
         memory.admit([1.05, 0.0], 1.0, id="x")

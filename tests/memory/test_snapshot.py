@@ -171,11 +171,11 @@ def test_nothing_in_the_file_is_executable(file: Path) -> None:
         assert np.load(io.BytesIO(content), allow_pickle=False).dtype.kind in "fiu"
 
 
-@pytest.mark.parametrize("percent", range(100))
-def test_a_truncated_file_is_refused(percent: int, file: Path) -> None:
+def test_a_truncated_file_is_refused(file: Path) -> None:
     whole = file.read_bytes()
-    file.write_bytes(whole[: len(whole) * percent // 100])
-    assert isinstance(refused(file), StoreError)
+    for percent in range(100):
+        file.write_bytes(whole[: len(whole) * percent // 100])
+        assert isinstance(refused(file), StoreError), f"{percent} %"
 
 
 def test_the_last_bytes_matter(file: Path) -> None:

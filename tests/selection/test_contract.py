@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import subprocess
 import sys
 from typing import Any
@@ -134,14 +133,6 @@ def test_an_answer_that_is_no_rows_is_caught(answer: Any) -> None:
             selected(Mask(), CONTEXTS["gaussian"], budget, np.random.RandomState(0))
     with pytest.raises(InputError, match="a policy has a name"):
         selection.select(answer if answer is None else object(), np.zeros((4, 1)), budget=2, sigma=1.0)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-def test_every_module_names_its_source_and_deviations(policy: Policy) -> None:
-    text = inspect.getmodule(type(policy)).__doc__ or ""
-    ours = policy.name == "cover"
-    assert "Ours." in text if ours else "Paper:" in text
-    assert ours or "Deviations" in text
 
 
 def test_selection_needs_no_extra() -> None:

@@ -96,6 +96,7 @@ def answered(service: Service, method: str, path: str, content: bytes | None, **
     response.json()
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(data=st.data())
 def test_bodies(service: Service, data: st.DataObject) -> None:

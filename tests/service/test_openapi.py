@@ -105,6 +105,7 @@ def described(live: Live) -> Any:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 def test_answers_are_as_described(described: Any, live: Live, mode: GenerationMode) -> None:
     answered: Counter[tuple[str, int]] = Counter()

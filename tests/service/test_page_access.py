@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from .browser import Service, Visitor, axe_findings, visiting
@@ -71,6 +72,7 @@ VIEWS: dict[str, Callable[[Visitor], None]] = {
 SIDEWAYS = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
+@pytest.mark.slow
 def test_every_view_is_accessible_and_fits(window: Browser, site: Service) -> None:
     found: dict[str, list[str]] = {}
     with visiting(window, site, width=360) as visit:

@@ -154,6 +154,7 @@ def test_an_edit_in_between_is_noticed(visitor: Visitor) -> None:
     assert "e9" in {one["id"] for one in map_of(service, "icu")["entries"]}
 
 
+@pytest.mark.slow
 def test_warranties_shrink_while_one_looks(visitor: Visitor) -> None:
     service, page = visitor.service, visitor.page
     visitor.go("#/m/cold/certificates")

@@ -128,6 +128,7 @@ def shared(server: Server, folder: Path) -> tuple[str, Path]:
     return url, key
 
 
+@pytest.mark.slow
 def test_a_killed_worker_loses_nothing(shared: tuple[str, Path]) -> None:
     url, key = shared
     headers = token_of(url, key)
@@ -323,6 +324,7 @@ def test_a_port_that_is_taken_is_an_error_and_not_a_traceback() -> None:
     assert Address(port=0).found().port > 0
 
 
+@pytest.mark.slow
 def test_the_demo_is_ready_with_a_token(folder: Path) -> None:
     """On a folder that an earlier demo has left; the demo itself is tested with the command line."""
     for name in ("ward.db", "ward.db.key"):

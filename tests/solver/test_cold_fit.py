@@ -98,7 +98,11 @@ def test_the_order_of_rows_does_not_matter(name: str) -> None:
         assert difference <= 2 * exact.inverse_norm * residual + EPSILON * memory.cap
 
 
-@pytest.mark.parametrize("name", [name for name in PROBLEMS if copies(PROBLEMS[name].keys + 0.0)])
+def has_copies(name: str) -> bool:
+    return len(copies(PROBLEMS[name].keys + 0.0)) < PROBLEMS[name].size
+
+
+@pytest.mark.parametrize("name", [name for name in PROBLEMS if has_copies(name)])
 def test_exact_duplicates_split_equally(name: str) -> None:
     memory = fitted(PROBLEMS[name])
     for rows in copies(memory.keys):

@@ -41,6 +41,7 @@ def readout_difference(memory: Memory, operation: Operation) -> float:
     return float(np.max(np.abs(memory.read(operation.probes) - expected))) / value_range(operation.values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("regime", "size", "dimension"), list(itertools.product(REGIMES, SIZES, DIMENSIONS)))
 def test_a_trajectory_runs_on_the_maintained_path(regime: Regime, size: int, dimension: int, seed: int) -> None:

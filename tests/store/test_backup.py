@@ -406,6 +406,7 @@ def test_a_backup_is_a_store(sqlite_place: Place, folder: Path) -> None:
         copy.verify()
 
 
+@pytest.mark.slow
 def test_a_backup_is_of_one_moment(place: Place, folder: Path) -> None:
     """Edits made while it is written are in it as a whole or not at all; here, not."""
     store, other = place.open(), place.open()

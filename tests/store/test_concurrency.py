@@ -44,6 +44,7 @@ def assert_nothing_lost(store: Store, names: list[str], results: list[dict[str, 
     return tally
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False], ids=["one memory", "three memories"])
 def test_processes_edit_side_by_side(place: Place, zygote: Zygote, shared: bool) -> None:
     store = place.open()

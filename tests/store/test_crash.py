@@ -29,6 +29,7 @@ def ruin(place: Place, folder: Path, zygote: Zygote) -> Ruin:
     return Ruin(place.url, place.key, zygote, files)
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_every_point_leaves_all_or_nothing(ruin: Ruin) -> None:
     reached = [moment[1] for verb, moment in at_points(["delete"]) if ruin.strike(verb, moment, retries=1)]
     missed = set(points.POINTS) - set(reached)
@@ -38,6 +39,7 @@ def test_a_process_killed_at_every_point_leaves_all_or_nothing(ruin: Ruin) -> No
     assert ruin.fates["died, not applied"] >= 8
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_any_time_leaves_all_or_nothing(ruin: Ruin) -> None:
     span = ruin.span()
     for verb, delay in at_random(10, 1.2 * span):
@@ -45,6 +47,7 @@ def test_a_process_killed_at_any_time_leaves_all_or_nothing(ruin: Ruin) -> None:
     assert sum(ruin.fates.values()) == 11
 
 
+@pytest.mark.slow
 def test_a_server_that_crashes_in_the_middle_loses_nothing_it_has_answered_for(folder: Path) -> None:
     """PostgreSQL ends without a word at each point of an edit, and recovers from its log."""
     with running_server() as server:

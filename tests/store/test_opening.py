@@ -226,6 +226,7 @@ def test_a_newer_schema_is_refused_and_left_alone(place: Place) -> None:
     assert appearance(place.open()["icu"]) == seen
 
 
+@pytest.mark.slow
 def test_a_store_with_tags_is_brought_up_to_date_and_loses_them(place: Place, server: Server, folder: Path) -> None:
     """Tags of those who are here and, in unused parts of pages, of those who are long gone."""
     store = place.open()

@@ -185,6 +185,7 @@ def test_even_coefficients_with_relative_weights_are_full_softmax() -> None:
     torch.testing.assert_close(attention(settings)(0, q, k, v), whole, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_learned_weights_are_parameters_and_learn() -> None:
     learned = Gate(weight="learned", chunk=CHUNK)
     # Without a gradient to the keys the widths still learn.
@@ -291,6 +292,7 @@ def test_a_window_as_wide_as_the_block_is_softmax() -> None:
     torch.testing.assert_close(attention(settings)(0, q, k, v), attention(full)(0, q, k, v), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_hybrid_trains_and_its_window_is_matched(tmp_path: Path) -> None:
     settings = hybrid(Gate(chunk=CHUNK), Gate(chunk=CHUNK, gradient=0.0))
     trainer = Trainer(settings, attention(settings), corpus(), valid_limit=2)

@@ -14,6 +14,7 @@ def run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout  # noqa: S603
 
 
+@pytest.mark.slow
 def test_the_batched_path_loads_no_solver() -> None:
     code = """
 import sys, torch

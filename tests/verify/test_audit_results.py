@@ -26,6 +26,9 @@ from raising import raises_code
 
 EXPERIMENTS = ("expiry", "records", "projection", "deletion")
 
+# They begin with an audit.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:

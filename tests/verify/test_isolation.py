@@ -70,6 +70,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     return set(run.stdout.split())
 
 
+@pytest.mark.slow
 def test_it_verifies_without_a_network(modules: set[str]) -> None:
     assert "expunge.verify.evidence" in modules
 

@@ -15,6 +15,7 @@ from expunge.audit.results import open_results
 from expunge.verify.audit_results import verify_audit_results
 
 
+@pytest.mark.slow
 def test_a_quick_run_has_every_scheduled_row_and_verifies(tmp_path: Path) -> None:
     plan = Plan(quick=True)
     done = run_experiment("selection", tmp_path, plan)
