@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from expunge.errors import InputError
-from expunge.ledger.canonical import MAX_DEPTH, MAX_INTEGER, Json, dump_canonical, parse_canonical
+from expunge.ledger.encoding import MAX_DEPTH, MAX_INTEGER, Json, dump_canonical, parse_canonical
 from raising import raises_code
 
 LIMIT = 1 << 20

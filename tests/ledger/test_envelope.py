@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from expunge.errors import InputError, VerificationError
-from expunge.ledger.canonical import dump_canonical
-from expunge.ledger.encoding import encode_base64
+from expunge.ledger.encoding import dump_canonical, encode_base64
 from expunge.ledger.envelope import (
     MAX_ENVELOPE_BYTES,
     Envelope,

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from expunge.errors import InputError, VerificationError
-from expunge.ledger.canonical import parse_canonical
 from expunge.ledger.checkpoint import parse_checkpoint
-from expunge.ledger.encoding import decode_base64, decode_decimal, decode_float
+from expunge.ledger.encoding import decode_base64, decode_decimal, decode_float, parse_canonical
 from expunge.ledger.envelope import open_statement, parse_envelope
 from expunge.ledger.merkle.proof_file import parse_extension_proof, parse_inclusion_proof
 from expunge.ledger.merkle.tree import Frontier

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from expunge.errors import InputError
-from expunge.ledger.canonical import dump_canonical
+from expunge.ledger.encoding import dump_canonical
 from expunge.ledger.statement import MAX_PAYLOAD_BYTES, Statement, Subject, parse_statement
 from raising import raises_code
 

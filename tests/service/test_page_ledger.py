@@ -12,8 +12,7 @@ from playwright.sync_api import Browser, Route, expect
 
 from expunge.ledger.note import NoteKey
 from expunge.ledger.signing import VerifyingKey
-from expunge.verify import verify_receipt
-from expunge.verify.ledger import verify_inclusion
+from expunge.verify import verify_inclusion, verify_receipt
 
 from .browser import ORIGIN, Service, Visitor, fact, visiting
 

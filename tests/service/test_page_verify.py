@@ -25,8 +25,7 @@ from expunge.ledger.merkle.tree_proof import verify_inclusion as fold_inclusion
 from expunge.ledger.note import NoteKey, SignedNote
 from expunge.ledger.signing import SigningKey
 from expunge.ledger.statement import parse_statement
-from expunge.verify import verify_receipt
-from expunge.verify.ledger import verify_consistency, verify_inclusion
+from expunge.verify import verify_consistency, verify_inclusion, verify_receipt
 from verify.alter import DROP, document, forge, leaves, objects, put, unsigned
 from verify.cases import LOG_KEYS, LOGGER, ORIGIN, SIGNER, STRANGER, TRUSTED, case, ledger
 

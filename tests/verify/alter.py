@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from expunge.ledger.canonical import dump_canonical
+from expunge.ledger.encoding import dump_canonical
 from expunge.ledger.envelope import Envelope, sign_statement
 from expunge.ledger.receipt_format import PREDICATE_TYPE
 from expunge.ledger.signing import SigningKey

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from expunge.errors import InputError, VerificationError
-from expunge.ledger.canonical import dump_canonical
+from expunge.ledger.encoding import dump_canonical
 from expunge.ledger.receipt_format import PREDICATE_TYPE
 from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.ledger.statement import Statement, parse_statement

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from expunge.errors import InputError
-from expunge.ledger.canonical import dump_canonical
+from expunge.ledger.encoding import dump_canonical
 from expunge.ledger.envelope import parse_envelope, sign_statement
 from expunge.ledger.receipt_format import PREDICATE_TYPE, at_most
 from expunge.ledger.receipt_parsing import parse_predicate

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from expunge.ledger import receipt_format as predicate
-from expunge.ledger.canonical import dump_canonical
+from expunge.ledger.encoding import dump_canonical
 from expunge.ledger.merkle.hashing import leaf_hash
 from expunge.ledger.note import NoteKey
 from expunge.ledger.signing import VerifyingKey

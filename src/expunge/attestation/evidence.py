@@ -21,8 +21,7 @@ import numpy as np
 
 from expunge.attestation.statements import Comparison
 from expunge.errors import InputError, StoreError, VerificationError
-from expunge.ledger.canonical import Json, dump_canonical
-from expunge.ledger.encoding import encode_float
+from expunge.ledger.encoding import Json, dump_canonical, encode_float
 from expunge.ledger.envelope import Envelope
 from expunge.ledger.merkle.proof_file import InclusionProof
 from expunge.memory.version import View

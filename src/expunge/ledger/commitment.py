@@ -19,6 +19,7 @@ import hashlib
 import hmac
 import secrets
 import struct
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from expunge.errors import InputError, VerificationError
@@ -33,6 +34,7 @@ __all__ = [
     "blind",
     "combined",
     "commit",
+    "commit_rows",
     "new_salts",
     "state_digest",
     "verify_commitment",
@@ -76,8 +78,16 @@ def blind(salt: bytes, name: str, subject: str | None, payload: bytes | None) ->
 
 def commit(blind: bytes, key: bytes, value: bytes) -> bytes:
     """SHA-256 of an entry's blind, key and value, the vectors as little-endian float64."""
-    pack = _LENGTH.pack
-    return hashlib.sha256(b"".join((_ENTRY, blind, pack(len(key)), key, pack(len(value)), value))).digest()
+    return commit_rows([(blind, key, value)])[0]
+
+
+def commit_rows(rows: Iterable[tuple[bytes, bytes, bytes]]) -> list[bytes]:
+    """`commit` of every row of blind, key and value."""
+    pack, sha256 = _LENGTH.pack, hashlib.sha256
+    return [
+        sha256(b"".join((_ENTRY, blind, pack(len(key)), key, pack(len(value)), value))).digest()
+        for blind, key, value in rows
+    ]
 
 
 def verify_commitment(

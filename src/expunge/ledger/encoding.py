@@ -1,30 +1,46 @@
-"""One spelling a value: base64, decimals and floats that cannot be written in two ways.
+"""One spelling per value: base64, decimals, floats and canonical JSON that cannot be written in two ways.
 
-Each decoder accepts exactly the bytes that its encoder writes, which is what makes bytes → object → identical
-bytes hold for every format built on them. The text decoders return None for any other spelling, so that each
-format can raise an error of its own.
+Each decoder accepts exactly the bytes that its encoder writes, which is what makes bytes → object → identical bytes
+hold for every format built on them. The text decoders return None for any other spelling, so that each format can raise
+an error of its own.
 
-Floats travel as the string of :meth:`float.hex`, which is exact, readable and the same in every language
-with C99 ``%a``: ``1.0`` is ``0x1.0000000000000p+0``. An undefined residual is ``inf``; NaN has no place in
-a receipt.
+Floats travel as the string of :meth:`float.hex`, which is exact, readable and the same in every language with C99
+``%a``: ``1.0`` is ``0x1.0000000000000p+0``. An undefined residual is ``inf``; NaN has no place in a receipt.
+
+JSON is strict RFC 8785: :func:`parse_canonical` returns a value only if the bytes are the canonical form of that value,
+within limits on size and nesting, with no key twice and no floating-point number anywhere. So a signature over the
+bytes is a signature over the value, and no two readers can disagree about what was signed. Whatever the bytes, it
+raises nothing but VerificationError.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import math
 import re
-from typing import TypeGuard
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NoReturn, TypeAlias, TypeGuard
+
+import rfc8785
 
 from expunge.errors import InputError, VerificationError
 
 __all__ = [
+    "MAX_DEPTH",
+    "MAX_INTEGER",
+    "MAX_VALUES",
+    "Json",
     "decode_base64",
     "decode_decimal",
     "decode_float",
+    "dump_canonical",
     "encode_base64",
     "encode_float",
+    "freeze",
     "is_sha256_hex",
+    "parse_canonical",
 ]
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,18}")
@@ -78,3 +94,126 @@ def decode_float(text: str) -> float:
         if not math.isnan(number) and number.hex() == text:
             return number
     raise VerificationError(f"{text[:40]!r} is not the hexadecimal spelling of a float", code="float-hex-invalid")
+
+
+Json: TypeAlias = "bool | int | str | Sequence[Json] | Mapping[str, Json] | None"
+"""What a payload may hold: no floats."""
+
+_Plain: TypeAlias = "bool | int | str | list[_Plain] | dict[str, _Plain] | None"
+
+MAX_DEPTH = 32
+MAX_INTEGER = 2**53 - 1
+MAX_VALUES = 200_000
+
+# Possessive quantifiers and the optional closing quote keep this linear on unterminated strings.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_BRACKET = re.compile(rb"[\[\]{}]")
+
+
+def dump_canonical(value: Json) -> bytes:
+    """Return the RFC 8785 bytes of ``value``; what :func:`parse_canonical` would refuse raises InputError."""
+    try:
+        data = rfc8785.dumps(_plain(value, MAX_DEPTH))
+        _check_shape(data, MAX_VALUES)
+    except VerificationError as error:
+        raise InputError(str(error)) from None
+    # The library lets the codec's own error through for a lone surrogate in an object key.
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+        raise InputError(f"a text in this value is not Unicode: {error}") from None
+    return data
+
+
+def parse_canonical(data: bytes, *, limit: int, max_values: int = MAX_VALUES) -> Json:
+    """Return the value, read-only all the way down, whose canonical form is exactly ``data``.
+
+    ``limit`` is in bytes; ``max_values`` bounds the time and memory that hostile bytes can take.
+    """
+    if len(data) > limit:
+        raise VerificationError(f"{len(data)} bytes of JSON exceed the limit of {limit}", code="json-too-large")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise VerificationError(f"byte {error.start} is not UTF-8", code="json-not-utf8") from None
+    _check_shape(data, max_values)
+    try:
+        value: _Plain = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_int=_safe_integer,
+            parse_float=_no_float,
+            parse_constant=_no_float,
+        )
+    except json.JSONDecodeError as error:
+        raise VerificationError(f"not JSON at character {error.pos}: {error.msg}", code="json-syntax-invalid") from None
+    try:
+        canonical = rfc8785.dumps(value)
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError):
+        raise VerificationError("a text in this value is not Unicode", code="json-not-canonical") from None
+    if canonical != data:
+        at = next((i for i, (a, b) in enumerate(zip(canonical, data, strict=False)) if a != b), len(canonical))
+        raise VerificationError(f"not the RFC 8785 form of its value, from byte {at}", code="json-not-canonical")
+    return freeze(value)
+
+
+def freeze(value: Json) -> Json:
+    """Return a read-only deep copy: objects become mapping proxies, arrays tuples."""
+    if isinstance(value, Mapping):
+        return MappingProxyType({key: freeze(item) for key, item in value.items()})
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(freeze(item) for item in value)
+    return value
+
+
+def _plain(value: Json, depth: int) -> _Plain:
+    """Return a copy in dicts and lists; refuse what a payload may not hold."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        if abs(value) > MAX_INTEGER:
+            raise InputError(f"integer {value} is outside ±(2^53 - 1)")
+        return value
+    if depth == 0:
+        raise InputError(f"arrays and objects nest deeper than {MAX_DEPTH}")
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise InputError("an object key is not a string")
+        return {key: _plain(item, depth - 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, depth - 1) for item in value]
+    raise InputError(f"a payload cannot hold a {type(value).__name__}; floats travel as hex strings")
+
+
+def _check_shape(data: bytes, max_values: int) -> None:
+    """Refuse too many values and deep nesting before the recursive parser sees them."""
+    structure = _STRING.sub(b"", data)
+    if structure.count(b",") + structure.count(b"[") + structure.count(b"{") >= max_values:
+        raise VerificationError(f"more than {max_values} values", code="json-too-many-values")
+    depth = 0
+    for bracket in _BRACKET.findall(structure):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MAX_DEPTH:
+            raise VerificationError(f"arrays and objects nest deeper than {MAX_DEPTH}", code="json-too-deep")
+
+
+def _unique(pairs: list[tuple[str, _Plain]]) -> dict[str, _Plain]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise VerificationError(f"an object has the key {key[:80]!r} twice", code="json-duplicate-key")
+            seen.add(key)
+    return result
+
+
+def _safe_integer(digits: str) -> int:
+    # Lengths first: converting endless digits is slow, and Python refuses it with an error of its own.
+    if len(digits) > 17 or abs(number := int(digits)) > MAX_INTEGER:
+        raise VerificationError(f"integer {digits[:20]} is outside ±(2^53 - 1)", code="json-integer-out-of-range")
+    return number
+
+
+def _no_float(spelling: str) -> NoReturn:
+    raise VerificationError(
+        f"{spelling[:40]} is a floating-point number; floats travel as hex strings", code="json-float-forbidden"
+    )

@@ -15,8 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from expunge.errors import InputError, VerificationError
-from expunge.ledger.canonical import Json, dump_canonical, parse_canonical
-from expunge.ledger.encoding import decode_base64, encode_base64, is_sha256_hex
+from expunge.ledger.encoding import Json, decode_base64, dump_canonical, encode_base64, is_sha256_hex, parse_canonical
 from expunge.ledger.signing import SIGNATURE_SIZE, SigningKey, VerifyingKey
 from expunge.ledger.statement import MAX_PAYLOAD_BYTES, Statement, parse_statement
 

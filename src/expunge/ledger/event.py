@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import Final, Literal, cast
 
 from expunge.errors import InputError, VerificationError
-from expunge.ledger.canonical import Json
 from expunge.ledger.commitment import SALT_BYTES
+from expunge.ledger.encoding import Json
 from expunge.ledger.receipt_parsing import UUID, as_time
 from expunge.ledger.statement import Statement, Subject
 

@@ -17,13 +17,13 @@ from dataclasses import dataclass, fields
 from typing import Final, Literal
 
 from expunge.errors import InputError, VerificationError
-from expunge.ledger.canonical import Json
-from expunge.ledger.encoding import encode_float
+from expunge.ledger.encoding import Json, encode_float
 from expunge.ledger.statement import Statement, Subject
 from expunge.problem.tolerances import ACCEPTANCE, PARTITION_THRESHOLD, PUBLISHED
 
 __all__ = [
     "DOES_NOT_COVER",
+    "FIELD_NAMES",
     "MAX_LISTED",
     "PREDICATE_TYPE",
     "Action",
@@ -42,7 +42,6 @@ __all__ = [
     "Sizes",
     "Solver",
     "at_most",
-    "field_names",
 ]
 
 PREDICATE_TYPE: Final = "urn:expunge:receipt:v1"
@@ -306,15 +305,11 @@ def _json(value: object) -> Json:
         return [_json(item) for item in value]
     if value is None or isinstance(value, str | int):
         return value
-    return {name: _json(getattr(value, name)) for name in field_names(type(value))}
+    return {name: _json(getattr(value, name)) for name in FIELD_NAMES[type(value)]}
 
 
-_STATED: Final = (Listed, Sizes, ProblemStated, Residuals, AttemptStated, ReferenceStated, Refusal, Pruning, Solver)
-_NAMES: Final[dict[type, frozenset[str]]] = {
-    stated: frozenset(field.name for field in fields(stated)) for stated in _STATED
+_PARTS: Final = (Listed, Sizes, ProblemStated, Residuals, AttemptStated, ReferenceStated, Refusal, Pruning, Solver)
+# The fields of each part of a receipt.
+FIELD_NAMES: Final[dict[type, frozenset[str]]] = {
+    part: frozenset(field.name for field in fields(part)) for part in _PARTS
 }
-
-
-def field_names(stated: type) -> frozenset[str]:
-    """Fields of one of the parts of a receipt."""
-    return _NAMES[stated]

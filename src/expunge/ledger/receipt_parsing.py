@@ -13,10 +13,10 @@ from itertools import pairwise
 from typing import TypeAlias, cast, get_args
 
 from expunge.errors import VerificationError
-from expunge.ledger.canonical import MAX_INTEGER, Json
-from expunge.ledger.encoding import decode_float, is_sha256_hex
+from expunge.ledger.encoding import MAX_INTEGER, Json, decode_float, is_sha256_hex
 from expunge.ledger.receipt_format import (
     DOES_NOT_COVER,
+    FIELD_NAMES,
     FIELDS,
     PREDICATE_TYPE,
     RULES,
@@ -38,7 +38,6 @@ from expunge.ledger.receipt_format import (
     Sizes,
     Solver,
     at_most,
-    field_names,
 )
 from expunge.ledger.statement import Statement
 from expunge.problem.tolerances import PUBLISHED
@@ -269,12 +268,12 @@ def _restored_edit(document: Mapping[str, Json]) -> int | None:
 
 
 def _sizes(value: Json, what: str) -> Sizes:
-    item = as_object(value, what, field_names(Sizes), "receipt-entries-invalid")
+    item = as_object(value, what, FIELD_NAMES[Sizes], "receipt-entries-invalid")
     return Sizes(*(as_integer(item[name], name, "receipt-entries-invalid") for name in ("live", "pruned")))
 
 
 def _listed(value: Json, what: str) -> Listed:
-    item = as_object(value, what, field_names(Listed), "receipt-commitments-invalid")
+    item = as_object(value, what, FIELD_NAMES[Listed], "receipt-commitments-invalid")
     found, count = item["commitments"], as_integer(item["count"], f"{what}: count", "receipt-commitments-invalid")
     if not isinstance(found, tuple) or not all(is_sha256_hex(digest) for digest in found):
         raise VerificationError(f"{what} is not a list of commitments", code="receipt-commitments-invalid")
@@ -289,7 +288,7 @@ def _listed(value: Json, what: str) -> Listed:
 
 
 def _problem(value: Json) -> ProblemStated:
-    item = as_object(value, "problem", field_names(ProblemStated), "receipt-problem-invalid")
+    item = as_object(value, "problem", FIELD_NAMES[ProblemStated], "receipt-problem-invalid")
     cap, sigma = (as_number(item[name], name, "receipt-problem-invalid") for name in ("cap", "sigma"))
     if not (0.0 < cap <= 1.0 and 1e-150 <= sigma <= 1e150):
         raise VerificationError(f"cap {cap!r} or width {sigma!r} is out of range", code="receipt-problem-invalid")
@@ -303,7 +302,7 @@ def _problem(value: Json) -> ProblemStated:
 
 
 def _residuals(value: Json, what: str, code: str) -> Residuals:
-    item = as_object(value, what, field_names(Residuals), code)
+    item = as_object(value, what, FIELD_NAMES[Residuals], code)
     return Residuals(*(_bound(item[name], f"{what}: {name}", code) for name in ("mass", "box", "stationarity")))
 
 
@@ -312,7 +311,7 @@ def _attempts(value: Json) -> tuple[AttemptStated, ...]:
         raise VerificationError("attempts is not a list", code="receipt-attempts-invalid")
     attempts = []
     for entry in value:
-        item = as_object(entry, "an attempt", field_names(AttemptStated), "receipt-attempts-invalid")
+        item = as_object(entry, "an attempt", FIELD_NAMES[AttemptStated], "receipt-attempts-invalid")
         check, error = item["check"], item["error"]
         if (check is None) == (error is None):
             raise VerificationError(
@@ -330,7 +329,7 @@ def _attempts(value: Json) -> tuple[AttemptStated, ...]:
 
 
 def _reference(value: Json) -> ReferenceStated:
-    item = as_object(value, "reference", field_names(ReferenceStated), "receipt-reference-invalid")
+    item = as_object(value, "reference", FIELD_NAMES[ReferenceStated], "receipt-reference-invalid")
     kind = as_one_of(item["denominator"], "denominator", get_args(Denominator), "receipt-reference-invalid")
     return ReferenceStated(
         as_text(item["backend"], "backend", WORD, "receipt-reference-invalid"),
@@ -342,7 +341,7 @@ def _reference(value: Json) -> ReferenceStated:
 
 
 def _refusal(value: Json) -> Refusal:
-    item = as_object(value, "refusal", field_names(Refusal), "receipt-refusal-invalid")
+    item = as_object(value, "refusal", FIELD_NAMES[Refusal], "receipt-refusal-invalid")
     reason = cast(Reason, as_one_of(item["reason"], "reason", get_args(Reason), "receipt-refusal-invalid"))
     measured, allowed = (
         None if item[name] is None else as_number(item[name], name, "receipt-refusal-invalid", most=math.inf)
@@ -352,13 +351,13 @@ def _refusal(value: Json) -> Refusal:
 
 
 def _pruning(value: Json) -> Pruning:
-    item = as_object(value, "pruning", field_names(Pruning), "receipt-pruning-invalid")
+    item = as_object(value, "pruning", FIELD_NAMES[Pruning], "receipt-pruning-invalid")
     mode = cast(Mode, as_one_of(item["mode"], "mode", get_args(Mode), "receipt-pruning-invalid"))
     return Pruning(mode, as_integer(item["unproved"], "unproved", "receipt-pruning-invalid"))
 
 
 def _solver(value: Json) -> Solver:
-    item = as_object(value, "solver", field_names(Solver), "receipt-solver-invalid")
+    item = as_object(value, "solver", FIELD_NAMES[Solver], "receipt-solver-invalid")
     name = as_text(item["name"], "name of the solver", WORD, "receipt-solver-invalid")
     return Solver(name, as_text(item["version"], "version of the solver", VERSION, "receipt-solver-invalid"))
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from expunge.errors import InputError, VerificationError
-from expunge.ledger.canonical import Json, dump_canonical, freeze, parse_canonical
-from expunge.ledger.encoding import is_sha256_hex
+from expunge.ledger.encoding import Json, dump_canonical, freeze, is_sha256_hex, parse_canonical
 
 __all__ = ["MAX_PAYLOAD_BYTES", "STATEMENT_TYPE", "Statement", "Subject", "parse_statement"]
 

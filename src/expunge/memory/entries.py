@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expunge.errors import InputError
-from expunge.ledger.commitment import DIGEST_BYTES, SALT_BYTES, blind, commit, new_salts
+from expunge.ledger.commitment import DIGEST_BYTES, SALT_BYTES, blind, commit_rows, new_salts
 from expunge.problem.problem import row_bytes
 from expunge.types import IndexArray, Matrix, Vector
 
@@ -184,7 +184,7 @@ class Entries:
             blind(salt, name, owner, payload)
             for salt, name, owner, payload in zip(parts, ids, subjects, payloads, strict=True)
         ]
-        digests = [commit(*row) for row in zip(blinds, keys, row_bytes(values), strict=True)]
+        digests = commit_rows(zip(blinds, keys, row_bytes(values), strict=True))
         self.values[first:last] = values
         self.site[first:last] = sites
         for column, rows in ((self.blinds, blinds), (self.commitments, digests)):

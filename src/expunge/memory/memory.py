@@ -98,10 +98,10 @@ class Memory(MemoryReader):
         return cls(view, initial_size=size, nu=None if nu is None else float(nu), next_id=size, attempts=attempts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from expunge.memory.snapshot import pack
+        from expunge.memory.snapshot import pack, restore
 
         with self._lock:
-            return _restored, (pack(self), dict(self.outcomes))
+            return restore, (pack(self), dict(self.outcomes))
 
     def __repr__(self) -> str:
         return f"<Memory of {self.describe()}>"
@@ -392,15 +392,6 @@ class Memory(MemoryReader):
         name = str(self.next_id)
         self.next_id += 1
         return name
-
-
-def _restored(data: bytes, outcomes: dict[str, int]) -> Memory:
-    """The memory that `Memory.__reduce__` packed."""
-    from expunge.memory.snapshot import unpack
-
-    memory = unpack(data)
-    memory.outcomes.update(outcomes)
-    return memory
 
 
 def _file_path(path: str | Path) -> Path:

@@ -270,7 +270,7 @@ class PendingEdit:
             return False
         if self.warranties.records:
             self.warranties = self.warranties.travelled(state, trial.state)
-        self.rescued = self.rescued or trial.rescued
+        self.rescued = self.rescued or len(trial.attempts) > 1
         self.state, self.check = trial.state, trial.check
         self.pivots += trial.state.pivots
         return True

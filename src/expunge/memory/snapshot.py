@@ -35,7 +35,7 @@ from expunge.types import AnyArray, IndexArray, Matrix, Vector
 if TYPE_CHECKING:
     from expunge.memory.memory import Memory
 
-__all__ = ["load", "pack", "rebuild", "save", "unpack"]
+__all__ = ["load", "pack", "rebuild", "restore", "save", "unpack"]
 
 FORMAT = "expunge/memory/v1"
 _HEADER = "header.json"
@@ -99,6 +99,13 @@ def pack(memory: Memory) -> bytes:
 def unpack(data: bytes) -> Memory:
     """The memory that `pack` was given, with buffers of its own."""
     return _read(io.BytesIO(data), "the packed memory")
+
+
+def restore(data: bytes, outcomes: dict[str, int]) -> Memory:
+    """The memory that `Memory.__reduce__` packed, with its counts of outcomes."""
+    memory = unpack(data)
+    memory.outcomes.update(outcomes)
+    return memory
 
 
 def _write(file: IO[bytes], members: dict[str, bytes], header: bytes) -> None:

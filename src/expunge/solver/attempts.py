@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from expunge.errors import ExpungeError
 from expunge.problem.check import StateCheck
 from expunge.problem.tolerances import PARTITION_THRESHOLD, PUBLISHED
 from expunge.solver.active_set import refinement_floor
@@ -59,23 +58,11 @@ class Method:
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of an edit: the accepted candidate, or none, and every attempt."""
+    """What came of an edit: the accepted candidate with its check, or none, and every attempt."""
 
     state: State | None
+    check: StateCheck
     attempts: tuple[Attempt, ...]
-
-    @property
-    def check(self) -> StateCheck:
-        """Measured on the accepted candidate."""
-        check = self.attempts[-1].check
-        if self.state is None or check is None:
-            raise ExpungeError("an edit without an accepted candidate has no check")
-        return check
-
-    @property
-    def rescued(self) -> bool:
-        """Whether the first path was not the one that was accepted."""
-        return self.state is not None and len(self.attempts) > 1
 
 
 @njit(cache=True, nogil=True)
@@ -191,22 +178,25 @@ def first_accepted(
         state: State | None = None
         check: StateCheck | None = None
         error: str | None = None
+        worst = math.inf
         try:
             state = method.solve()
             check = check_candidate(state, counts, tolerance)
-            if method.refine is not None and check.worst > refinement_floor(state):
+            worst = check.worst
+            if method.refine is not None and worst > refinement_floor(state):
                 method.refine(state)
                 check = check_candidate(state, counts, tolerance)
+                worst = check.worst
         except Exception as problem:
             # Any failure of one method is recorded, and the next one is tried.
             check, error = None, f"{type(problem).__name__}: {problem}"
         attempts.append(Attempt(method.name, check, time.perf_counter() - started, error))
-        if state is not None and check is not None and check.passed:
+        if state is not None and check is not None and worst <= tolerance:
             if len(attempts) > 1:
                 log.warning("rescued by %s after %s", method.name, _story(attempts[:-1]))
-            return Trial(state, tuple(attempts))
+            return Trial(state, check, tuple(attempts))
     log.warning("no path passed the check: %s", _story(attempts))
-    return Trial(None, tuple(attempts))
+    return Trial(None, StateCheck(math.inf, math.inf, math.inf, tolerance), tuple(attempts))
 
 
 def _story(attempts: Sequence[Attempt]) -> str:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from expunge.verify.evidence import verify_evidence
-    from expunge.verify.ledger import verify_consistency, verify_inclusion, verify_log
+    from expunge.verify.ledger import verify_consistency, verify_log
     from expunge.verify.proof import verify_proof
-    from expunge.verify.receipt import verify_receipt
+    from expunge.verify.receipt import verify_inclusion, verify_receipt
 
 __all__ = [
     "verify_consistency",
@@ -28,7 +28,7 @@ __all__ = [
 _HOME = {
     "verify_consistency": "expunge.verify.ledger",
     "verify_evidence": "expunge.verify.evidence",
-    "verify_inclusion": "expunge.verify.ledger",
+    "verify_inclusion": "expunge.verify.receipt",
     "verify_log": "expunge.verify.ledger",
     "verify_proof": "expunge.verify.proof",
     "verify_receipt": "expunge.verify.receipt",

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from expunge.errors import InputError, StoreError, VerificationError
-from expunge.ledger.commitment import combined, commit, state_digest, weights_digest
+from expunge.ledger.commitment import combined, commit_rows, state_digest, weights_digest
 from expunge.ledger.merkle.proof_file import InclusionProof
 from expunge.ledger.note import NoteKey
 from expunge.ledger.receipt_format import Predicate, ReferenceStated, at_most
@@ -27,8 +27,7 @@ from expunge.problem.check import StateCheck, check_state
 from expunge.problem.kernel import squared_distances
 from expunge.types import Matrix, Vector
 from expunge.verify.evidence_format import MAX_EVIDENCE_BYTES, Bundle, PriorShown, parse_bundle
-from expunge.verify.ledger import verify_inclusion
-from expunge.verify.receipt import verify_receipt
+from expunge.verify.receipt import verify_inclusion, verify_receipt
 
 __all__ = ["VerifiedEvidence", "verify_evidence"]
 
@@ -115,8 +114,8 @@ def _check_problem(found: Bundle, receipt: Predicate) -> None:
 
 
 def _check_after(found: Bundle, receipt: Predicate) -> None:
-    for row in range(found.keys.shape[0]):
-        opened = commit(found.blinds[row].tobytes(), found.keys[row].tobytes(), found.values[row].tobytes())
+    columns = ([line.tobytes() for line in column] for column in (found.blinds, found.keys, found.values))
+    for row, opened in enumerate(commit_rows(zip(*columns, strict=True))):
         if opened != found.commitments[row].tobytes():
             raise VerificationError(
                 f"key, value and blind of row {row} do not open its commitment", code="evidence-commitment-mismatch"

@@ -17,9 +17,8 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from expunge.errors import VerificationError
-from expunge.ledger.canonical import Json, parse_canonical
 from expunge.ledger.commitment import DIGEST_BYTES
-from expunge.ledger.encoding import decode_float, is_sha256_hex
+from expunge.ledger.encoding import Json, decode_float, is_sha256_hex, parse_canonical
 from expunge.types import AnyArray, Matrix, Vector
 
 __all__ = ["FORMAT", "MAX_EVIDENCE_BYTES", "Bundle", "PriorShown", "ReferenceShown", "parse_bundle"]

@@ -1,4 +1,4 @@
-"""The log of receipts: one receipt's place in it, one head after another, and the whole of it replayed.
+"""The log of receipts: one head after another, and the whole of it replayed.
 
 Steps: ``docs/formats/receipt.md``. Everything is recomputed from the receipts' own bytes, the root of the tree
 included; of the writer's half nothing is imported but the hash of a leaf and of a node.
@@ -10,58 +10,27 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 
-from expunge.errors import InputError, VerificationError
-from expunge.ledger.canonical import Json
-from expunge.ledger.checkpoint import Checkpoint, parse_checkpoint, verify_checkpoint, verify_cosignatures
+from expunge.errors import VerificationError
+from expunge.ledger.checkpoint import Checkpoint, parse_checkpoint, verify_checkpoint
+from expunge.ledger.encoding import Json
 from expunge.ledger.envelope import open_statement
 from expunge.ledger.event import EVENT_TYPE, Event, parse_event
 from expunge.ledger.merkle.hashing import EMPTY_ROOT, leaf_hash, node_hash
 from expunge.ledger.merkle.proof_file import (
     ExtensionProof,
-    InclusionProof,
     parse_extension_proof,
-    parse_inclusion_proof,
     verify_extension_proof,
-    verify_inclusion_proof,
 )
-from expunge.ledger.note import NoteKey, SignedNote, parse_note
+from expunge.ledger.note import NoteKey, parse_note
 from expunge.ledger.receipt_format import Outcome, Predicate, Sizes
 from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.ledger.signing import VerifyingKey
+from expunge.verify.receipt import check_witnesses
 
-__all__ = ["verify_consistency", "verify_inclusion", "verify_log"]
+__all__ = ["verify_consistency", "verify_log"]
 
 # Outcomes that leave everything as it is; they may repeat the last edit's number.
 _STANDING: Final[tuple[Outcome, ...]] = ("refused", "noop", "expired")
-
-
-def _check_witnesses(head: SignedNote, witnesses: Iterable[NoteKey], quorum: int, now: int | None) -> None:
-    """Check the cosignatures that are asked for; witnesses without a quorum would be passed over."""
-    known = list(witnesses)
-    if known and quorum == 0:
-        raise InputError("witnesses without a quorum: say how many of them must have cosigned")
-    if quorum:
-        verify_cosignatures(head, known, quorum, now=now)
-
-
-def verify_inclusion(
-    envelope: bytes,
-    proof: bytes,
-    log_keys: Iterable[NoteKey],
-    origin: str,
-    *,
-    witnesses: Iterable[NoteKey] = (),
-    quorum: int = 0,
-    now: int | None = None,
-) -> InclusionProof:
-    """Check that a receipt is in the log ``origin``, under a head that the log signed and witnesses cosigned.
-
-    Returns the proof, which says where the receipt is and under which head.
-    """
-    parsed = parse_inclusion_proof(proof)
-    verify_inclusion_proof(parsed, envelope, log_keys, origin)
-    _check_witnesses(parsed.checkpoint, witnesses, quorum, now)
-    return parsed
 
 
 def verify_consistency(
@@ -79,7 +48,7 @@ def verify_consistency(
     old = _head(kept, keys, origin)
     parsed = parse_extension_proof(proof)
     verify_extension_proof(parsed, old, keys)
-    _check_witnesses(parsed.checkpoint, witnesses, quorum, now)
+    check_witnesses(parsed.checkpoint, witnesses, quorum, now)
     return parsed
 
 
@@ -104,7 +73,7 @@ def verify_log(
     of a store are checked against the receipts, those of any other type for their signatures alone.
     """
     head = _head(checkpoint, log_keys, origin)
-    _check_witnesses(parse_note(checkpoint), witnesses, quorum, now)
+    check_witnesses(parse_note(checkpoint), witnesses, quorum, now)
     keys = list(trusted)
     memories: dict[str, _History] = {}
     deletions: dict[Json, tuple[str, str, int]] = {}

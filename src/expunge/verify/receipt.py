@@ -1,17 +1,50 @@
-"""One receipt: who signed it, and whether it can be true. Steps: ``docs/formats/receipt.md``."""
+"""One receipt: who signed it, whether it can be true, and its place in the log. Steps: ``docs/formats/receipt.md``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from expunge.errors import InputError
+from expunge.ledger.checkpoint import verify_cosignatures
 from expunge.ledger.envelope import open_statement
+from expunge.ledger.merkle.proof_file import InclusionProof, parse_inclusion_proof, verify_inclusion_proof
+from expunge.ledger.note import NoteKey, SignedNote
 from expunge.ledger.receipt_format import PREDICATE_TYPE, Predicate
 from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.ledger.signing import VerifyingKey
 
-__all__ = ["verify_receipt"]
+__all__ = ["check_witnesses", "verify_inclusion", "verify_receipt"]
 
 
 def verify_receipt(envelope: bytes, trusted: Iterable[VerifyingKey], *, threshold: int = 1) -> Predicate:
     """Return what a receipt states, after checking its signatures, its form and that it does not contradict itself."""
     return parse_predicate(open_statement(envelope, trusted, PREDICATE_TYPE, threshold=threshold))
+
+
+def check_witnesses(head: SignedNote, witnesses: Iterable[NoteKey], quorum: int, now: int | None) -> None:
+    """Check the cosignatures that are asked for; witnesses without a quorum would be passed over."""
+    known = list(witnesses)
+    if known and quorum == 0:
+        raise InputError("witnesses without a quorum: say how many of them must have cosigned")
+    if quorum:
+        verify_cosignatures(head, known, quorum, now=now)
+
+
+def verify_inclusion(
+    envelope: bytes,
+    proof: bytes,
+    log_keys: Iterable[NoteKey],
+    origin: str,
+    *,
+    witnesses: Iterable[NoteKey] = (),
+    quorum: int = 0,
+    now: int | None = None,
+) -> InclusionProof:
+    """Check that a receipt is in the log ``origin``, under a head that the log signed and witnesses cosigned.
+
+    Returns the proof, which says where the receipt is and under which head.
+    """
+    parsed = parse_inclusion_proof(proof)
+    verify_inclusion_proof(parsed, envelope, log_keys, origin)
+    check_witnesses(parsed.checkpoint, witnesses, quorum, now)
+    return parsed

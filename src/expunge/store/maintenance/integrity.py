@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from expunge.errors import VerificationError
-from expunge.ledger.canonical import Json
 from expunge.ledger.checkpoint import parse_checkpoint, verify_checkpoint
+from expunge.ledger.encoding import Json
 from expunge.ledger.event import EVENT_TYPE, parse_event
 from expunge.ledger.merkle.hashing import leaf_hash
 from expunge.ledger.merkle.tree import Frontier, root_at
