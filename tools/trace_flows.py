@@ -1,6 +1,7 @@
 """How many source files five whole calls pass through, and how often control moves from one file to another.
 
     python tools/trace_flows.py
+    python tools/trace_flows.py --files
 
 Each flow runs once to warm up (compiled code, imports, caches) and is then traced with `sys.setprofile`. A file counts
 when a Python function of it runs; a switch is a call or a return that continues in another file of the package. Code
@@ -97,10 +98,10 @@ def ward(rows: int = 60) -> dict[str, Any]:
 def run(*words: str) -> Any:
     """One command; its JSON."""
     sys.argv = ["expunge", "--store", STORE, "--json", *words]
-    told = io.StringIO()
-    with contextlib.redirect_stdout(told), contextlib.suppress(SystemExit):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
         command_line()
-    return json.loads(told.getvalue())
+    return json.loads(output.getvalue())
 
 
 def memory_delete() -> Callable[[int], object]:
@@ -134,22 +135,21 @@ def http_delete() -> Callable[[int], object]:
     client = TestClient(create_app(Settings(url=STORE)), headers={"Authorization": f"Bearer {token}"})
 
     def act(turn: int) -> object:
-        answer = client.post("/v1/memories/served/deletions", json={"ids": [f"e{turn}"]})
-        if not answer.is_success:
-            raise RuntimeError(answer.text)
-        return answer.json()
+        response = client.post("/v1/memories/served/delete", json={"ids": [f"e{turn}"]})
+        response.raise_for_status()
+        return response.json()
 
     return act
 
 
 def verify_evidence() -> Callable[[int], object]:
-    """`verify_evidence` of a bundle that was exported after a deletion."""
+    """`verify_evidence` of a bundle that a deletion wrote."""
     from expunge.verify import verify_evidence as verify
 
     with expunge.open(STORE) as store:
-        store.create("shown", **ward()).delete(["e3"])
+        store.create("shown", **ward())
         trusted = [store.public_key]
-    run("export-evidence", "shown", "--out", "shown.evidence")
+    run("delete", "shown", "e3", "--yes", "--evidence", "shown.evidence")
     return lambda turn: verify(Path("shown.evidence"), trusted)
 
 
@@ -174,7 +174,8 @@ FLOWS = {
 
 
 def main() -> None:
-    """Trace every flow and print a table."""
+    """Trace every flow and print a table, with --files also the files of each."""
+    show_files = "--files" in sys.argv
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         print(f"{'flow':<20}{'files':>7}{'switches':>10}  longest file")
         for name, prepare in FLOWS.items():
@@ -184,7 +185,7 @@ def main() -> None:
                 act(1)
             lines, longest = max((len((Path(PACKAGE) / file).read_text().splitlines()), file) for file in trace.files)
             print(f"{name:<20}{len(trace.files):>7}{trace.switches:>10}  {longest} ({lines})")
-            if "--files" in sys.argv:
+            if show_files:
                 print("   ", " ".join(sorted(trace.files)))
 
 
