@@ -19,7 +19,7 @@ from fastapi.testclient import TestClient
 
 import expunge
 from expunge.service.app import create_app
-from expunge.service.context import House
+from expunge.service.context import ServiceContext
 from expunge.service.settings import Settings
 from expunge.service.tokens import SCOPES
 from expunge.store import Store
@@ -48,19 +48,19 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.app = create_app(settings)
-        self.house: House = self.app.state.house
+        self.context: ServiceContext = self.app.state.context
         self.client = TestClient(self.app, raise_server_exceptions=False)
         self._headers: dict[Any, dict[str, str]] = {}
 
     @property
     def store(self) -> Store:
-        return self.house.store
+        return self.context.store
 
     def headers(self, *scopes: str, memory: str | None = None) -> dict[str, str]:
         """The header of a token with these scopes; of one with all of them by default."""
         wanted = (scopes or EVERYTHING, memory)
         if wanted not in self._headers:
-            text, _ = self.house.tokens.create(wanted[0], memory=memory)
+            text, _ = self.context.tokens.create(wanted[0], memory=memory)
             self._headers[wanted] = {"Authorization": f"Bearer {text}"}
         return self._headers[wanted]
 

@@ -108,7 +108,7 @@ def serving(folder: Path, *, furnished: bool = True, report: Path | None = None)
         while not server.started and thread.is_alive() and time.monotonic() < until:
             time.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
-        store = app.state.house.store
+        store = app.state.context.store
         yield Service(f"http://127.0.0.1:{port}", token, Tokens(store), store)
     finally:
         server.should_exit = True

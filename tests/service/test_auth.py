@@ -11,7 +11,7 @@ import pytest
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 
-from expunge.service.auth import Guarded, needs, router
+from expunge.service.auth import AuthorizedRoute, needs, router
 from expunge.service.tokens import SCOPES
 from service.asking import Service, routes_of
 
@@ -59,13 +59,13 @@ DECIDED: dict[tuple[str, str], set[str]] = {
     ("POST", "/v1/memories/{name}/holds"): ADMIN,
     ("DELETE", "/v1/holds/{number}"): ADMIN,
 }
-OPEN = {"/health", "/ready", "/", "/page", "/report/{pass_}/{path:path}"}
+OPEN = {"/health", "/ready", "/", "/page", "/report/{ticket}/{path:path}"}
 STORE_WIDE = {"/metrics", "/v1/erasures", "/v1/verify", "/v1/vacuum"}
 FILLED = {"{name}": "icu", "{entry:path}": "e1", "{index}": "0", "{job}": "x", "{number}": "12345"}
 
 
 def guarded(service: Service) -> dict[tuple[str, str], APIRoute]:
-    found = [route for route in routes_of(service.app) if isinstance(route, Guarded)]
+    found = [route for route in routes_of(service.app) if isinstance(route, AuthorizedRoute)]
     return {(method, route.path): route for route in found for method in route.methods or ()}
 
 
@@ -89,7 +89,9 @@ def path_of(template: str, **other: str) -> str:
 
 def test_every_route_is_decided(service: Service) -> None:
     assert set(guarded(service)) == set(DECIDED)
-    others = {getattr(route, "path", None) for route in routes_of(service.app) if not isinstance(route, Guarded)}
+    others = {
+        getattr(route, "path", None) for route in routes_of(service.app) if not isinstance(route, AuthorizedRoute)
+    }
     assert others == OPEN
 
 
@@ -180,7 +182,7 @@ def test_half_of_a_token_does_not_open(service: Service) -> None:
 
 
 def test_revoked_and_expired_tokens_end_at_once(service: Service) -> None:
-    tokens = service.house.tokens
+    tokens = service.context.tokens
     text, token = tokens.create(["read"], lifetime=1000.0)
     header = {"Authorization": f"Bearer {text}"}
     assert service.client.get("/v1", headers=header).status_code == 200

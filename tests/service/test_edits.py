@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from expunge import Memory
-from expunge.service import auth as door
+from expunge.service import auth
 from service.asking import Service
 from store.ward import appearance, arrival, entries
 
@@ -123,7 +123,7 @@ def test_a_memory_asked_for_by_its_uuid_is_no_other_of_its_name(
     service: Service, monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: Any
 ) -> None:
     """Between finding the name and using it, somebody drops the memory and puts another under the name."""
-    store, named, known = service.store, door._named, service.store["icu"].uuid
+    store, named, known = service.store, auth._name_of_uuid, service.store["icu"].uuid
 
     def slowly(*given: Any) -> str | None:
         name = named(*given)
@@ -131,13 +131,13 @@ def test_a_memory_asked_for_by_its_uuid_is_no_other_of_its_name(
         store.create("icu", **entries(40, seed=7), sigma=2.0, nu=0.3)
         return name
 
-    monkeypatch.setattr(door, "_named", slowly)
+    monkeypatch.setattr(auth, "_name_of_uuid", slowly)
     assert service.ask(method, f"/v1/memories/uuid:{known}{path}", body).status_code == 404
     assert len(store["icu"]) == 40
 
 
 def test_a_batch_stays_with_its_memory(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, edit = service.store, service.house.desk.edit
+    store, edit = service.store, service.context.executor.edit
 
     async def once(*given: Any) -> Any:
         done = await edit(*given)
@@ -145,7 +145,7 @@ def test_a_batch_stays_with_its_memory(service: Service, monkeypatch: pytest.Mon
         store.create("icu", **entries(40, seed=7), sigma=2.0, nu=0.3)
         return done
 
-    monkeypatch.setattr(service.house.desk, "edit", once)
+    monkeypatch.setattr(service.context.executor, "edit", once)
     batch = {"entries": [new(1), new(2)]}
     assert service.ask("POST", f"{ICU}/admit/batch", batch).status_code == 404
     assert len(store["icu"]) == 40

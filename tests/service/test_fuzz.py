@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from expunge.service.auth import Guarded
+from expunge.service.auth import AuthorizedRoute
 from expunge.service.settings import Settings
 from service.asking import Service, fill, routes_of
 from service.conftest import SMALL
@@ -77,7 +77,9 @@ def bodies(fields: list[str]) -> st.SearchStrategy[Any]:
 
 
 def routes_with_bodies(service: Service) -> list[tuple[str, list[str]]]:
-    found = [route for route in routes_of(service.app) if isinstance(route, Guarded) and route.body_field is not None]
+    found = [
+        route for route in routes_of(service.app) if isinstance(route, AuthorizedRoute) and route.body_field is not None
+    ]
     return [(route.path.replace("{name}", "icu"), list(_form(route).model_fields)) for route in found]
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import expunge
-from expunge.service import jobs as module
-from expunge.service.executor import Desk
-from expunge.service.job_kinds import KINDS
+from expunge.service import jobs
+from expunge.service.executor import Executor
+from expunge.service.job_kinds import JOB_KINDS
 from expunge.service.jobs import Jobs
 from expunge.store import Store, subject_commitment
 from expunge.verify import verify_proof
@@ -149,7 +149,7 @@ def test_a_stopped_worker_leaves_its_job_to_the_next(folder: Path, monkeypatch: 
     url, gate = f"sqlite:///{folder / 'ward.db'}", patient(monkeypatch)
 
     async def first(store: Store) -> str:
-        jobs = Jobs(store, Desk(5.0))
+        jobs = Jobs(store, Executor(5.0))
         job = await jobs.start("subject_erasure", {"subject": "patient-1", "key": "k"})
         while (found := await jobs.find(job.id)) is None or found.state != "running":
             await asyncio.sleep(0.01)
@@ -161,8 +161,8 @@ def test_a_stopped_worker_leaves_its_job_to_the_next(folder: Path, monkeypatch: 
         return job.id
 
     async def second(store: Store, name: str) -> Any:
-        jobs = Jobs(store, Desk(5.0))
-        before = jobs._row(name)
+        jobs = Jobs(store, Executor(5.0))
+        before = jobs._find(name)
         assert before is not None
         assert before.state == "interrupted"
         job = await jobs.find(name)
@@ -187,14 +187,14 @@ def test_the_job_of_a_dead_worker_is_taken_up(folder: Path, monkeypatch: pytest.
     url = f"sqlite:///{folder / 'ward.db'}"
 
     async def story(store: Store) -> None:
-        dead, alive = Jobs(store, Desk(5.0)), Jobs(store, Desk(5.0))
-        job, made = dead._enter("the-id", KINDS["verification"], {})
+        dead, alive = Jobs(store, Executor(5.0)), Jobs(store, Executor(5.0))
+        job, made = dead._insert("the-id", JOB_KINDS["verification"], {})
         assert made
         dead._update(job.id, state="running")
         found = await alive.find(job.id)
         assert found is not None
         assert found.state == "running", "it may just be slow"
-        monkeypatch.setattr(module, "ORPHANED", 0.0)
+        monkeypatch.setattr(jobs, "ORPHAN_SECONDS", 0.0)
         await asyncio.sleep(0.01)
         found = await alive.find(job.id)
         assert found is not None
@@ -210,19 +210,19 @@ def test_the_job_of_a_dead_worker_is_taken_up(folder: Path, monkeypatch: pytest.
 
 def test_two_workers_do_not_take_up_the_same_job(folder: Path) -> None:
     with expunge.open(f"sqlite:///{folder / 'ward.db'}") as store:
-        one, other = Jobs(store, Desk(5.0)), Jobs(store, Desk(5.0))
-        one._enter("the-id", KINDS["verification"], {})
+        one, other = Jobs(store, Executor(5.0)), Jobs(store, Executor(5.0))
+        one._insert("the-id", JOB_KINDS["verification"], {})
         one._update("the-id", state="interrupted")
-        seen = one._row("the-id")
+        seen = one._find("the-id")
         assert seen is not None
-        assert [one._take(seen), other._take(seen)] == [True, False]
+        assert [one._claim(seen), other._claim(seen)] == [True, False]
 
 
 def test_old_jobs_are_forgotten(folder: Path) -> None:
     with expunge.open(f"sqlite:///{folder / 'ward.db'}") as store:
-        Jobs(store, Desk(5.0), clock=lambda: 1000.0)._enter("old", KINDS["verification"], {})
-        jobs = Jobs(store, Desk(5.0))
-        assert jobs._row("old") is not None
-        jobs._enter("new", KINDS["verification"], {})
-        assert jobs._row("old") is None
+        Jobs(store, Executor(5.0), clock=lambda: 1000.0)._insert("old", JOB_KINDS["verification"], {})
+        jobs = Jobs(store, Executor(5.0))
+        assert jobs._find("old") is not None
+        jobs._insert("new", JOB_KINDS["verification"], {})
+        assert jobs._find("old") is None
         assert jobs.counts() == {"queued": 1}

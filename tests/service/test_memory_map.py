@@ -9,7 +9,7 @@ import pytest
 
 from expunge import Memory
 from expunge.service.memory_map.contour import zero_lines
-from expunge.service.memory_map.projection_plane import Projection, chart_content, projection_of
+from expunge.service.memory_map.projection_plane import Projection, map_content, projection_of
 from service.asking import Service
 
 
@@ -35,19 +35,19 @@ def test_the_plane_is_that_of_the_principal_components(size: int, dimension: int
     np.testing.assert_allclose(plane.axes @ plane.axes.T, np.eye(2), atol=1e-12)
     np.testing.assert_allclose(plane.explained, (powers**2)[:2] / (powers**2).sum(), rtol=1e-6)
     place = np.array([0.3, -0.7])
-    np.testing.assert_allclose(plane.flat(plane.lifted(place)[None, :])[0], place, atol=1e-10)
+    np.testing.assert_allclose(plane.project(plane.lift(place)[None, :])[0], place, atol=1e-10)
 
 
 def test_two_coordinates_are_shown_as_they_are() -> None:
     memory = fitted(30, 2)
     assert plane_of(memory).kind == "identity"
-    np.testing.assert_array_equal(plane_of(memory).flat(memory.keys), memory.keys)
+    np.testing.assert_array_equal(plane_of(memory).project(memory.keys), memory.keys)
 
 
 @pytest.mark.parametrize("keys", [np.zeros((5, 4)), np.outer(np.arange(5.0), [0.0, 1.0, 0.0, 0.0]), np.ones((3, 1))])
 def test_keys_that_do_not_spread_have_a_map_all_the_same(keys: np.ndarray[Any, Any]) -> None:
     memory = Memory.fit(keys, np.arange(float(len(keys))), sigma=1.0, cap=1.0)
-    chart = chart_content(memory._view)
+    chart = map_content(memory._view)
     assert np.isfinite([[point["x"], point["y"]] for point in chart["entries"]]).all()
     assert np.isfinite(chart["projection"]["explained"]).all()
 
@@ -61,7 +61,7 @@ def test_the_same_version_always_gives_the_same_map() -> None:
 
 def test_the_boundary_is_where_the_slack_is_zero() -> None:
     memory = fitted(60, 2)
-    chart = chart_content(memory._view)
+    chart = map_content(memory._view)
     lines = chart["boundary"]["polylines"]
     points = np.array([point for line in lines for point in line])
     assert len(points) > 50
@@ -74,8 +74,8 @@ def test_the_boundary_is_where_the_slack_is_zero() -> None:
 
 def test_the_boundary_parts_margin_from_bound() -> None:
     memory = fitted(60, 2)
-    slack = {point["id"]: point["slack"] for point in chart_content(memory._view)["entries"]}
-    groups = {point["id"]: point["group"] for point in chart_content(memory._view)["entries"]}
+    slack = {point["id"]: point["slack"] for point in map_content(memory._view)["entries"]}
+    groups = {point["id"]: point["group"] for point in map_content(memory._view)["entries"]}
     for name, row in zip(memory.ids, range(len(memory)), strict=True):
         assert slack[name] == pytest.approx(float(memory.solution.slack(memory.keys[[row]])[0]), abs=1e-12)
         assert {"margin": abs(slack[name]) < 1e-12, "bound": slack[name] <= 1e-12, "reserve": slack[name] >= -1e-12}[

@@ -211,7 +211,7 @@ def test_other_limits_are_named(service: Service, path: str, body: Any, words: s
 
 def test_limits_are_told(service: Service) -> None:
     about = service.ask("GET", "/v1", status=200)
-    assert about["limits"] == vars(service.house.settings.limits)
+    assert about["limits"] == vars(service.context.settings.limits)
     assert service.ask("GET", "/v1/memories?limit=51").status_code == 422
 
 

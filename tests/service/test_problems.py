@@ -15,8 +15,8 @@ from expunge.error_codes import outside_of
 from expunge.errors import ExpungeError, Refused, StoreError, VerificationError
 from expunge.memory.receipt import Receipt, RefusalReason
 from expunge.problem.check import StateCheck
-from expunge.service.problems import Unusable, problem_of
-from expunge.service.schemas import responses as shapes
+from expunge.service.problems import Unusable, problem_details
+from expunge.service.schemas import responses
 from expunge.store import Busy
 from service.asking import Service
 
@@ -48,8 +48,8 @@ def made(kind: type[Any]) -> ExpungeError:
 def test_every_class_has_its_status_and_the_one_shape(kind: type[Any]) -> None:
     problem = made(kind)
     outside = outside_of(problem)
-    content = problem_of(problem, "5f0e")
-    shapes.Problem.model_validate(content | {key: str(content[key]) for key in ("measured",) if key in content})
+    content = problem_details(problem, "5f0e")
+    responses.Problem.model_validate(content | {key: str(content[key]) for key in ("measured",) if key in content})
     assert content["status"] == outside.status
     assert content["exit_code"] == outside.exit
     assert content["error"] == kind.__name__
@@ -95,7 +95,7 @@ def test_what_goes_wrong_is_a_problem(
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     content = response.json()
-    shapes.Problem.model_validate(content)
+    responses.Problem.model_validate(content)
     assert content["code"] == error
     assert content["status"] == status
     assert content["instance"] == f"urn:uuid:{response.headers['x-request-id']}"

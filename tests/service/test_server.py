@@ -171,10 +171,10 @@ def test_workers_see_each_others_edits_at_once(shared: tuple[str, Path]) -> None
             assert here.ask("GET", f"/v1/memories/icu/entries/n{number}").status_code == 404
         assert appearance(one.store["icu"]) == appearance(other.store["icu"])
         # A token, a hold and a job of one are known to the other.
-        text, token = one.house.tokens.create(["read"])
+        text, token = one.context.tokens.create(["read"])
         header = {"Authorization": f"Bearer {text}"}
         assert other.client.get("/v1", headers=header).status_code == 200
-        one.house.tokens.revoke(token.name)
+        one.context.tokens.revoke(token.name)
         assert other.client.get("/v1", headers=header).status_code == 401
         job = one.ask("POST", "/v1/verify", status=200, Prefer="wait=30")
         assert other.ask("GET", f"/v1/jobs/{job['id']}", status=200) == job
@@ -319,8 +319,8 @@ def test_a_port_that_is_taken_is_an_error_and_not_a_traceback() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(InputError, match="cannot listen"):
-            Address(port=taken.getsockname()[1]).found()
-    assert Address(port=0).found().port > 0
+            Address(port=taken.getsockname()[1]).resolved()
+    assert Address(port=0).resolved().port > 0
 
 
 def test_the_demo_is_ready_with_a_token(folder: Path) -> None:
