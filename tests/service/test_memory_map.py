@@ -10,7 +10,6 @@ import pytest
 from expunge import Memory
 from expunge.service.memory_map.contour import zero_lines
 from expunge.service.memory_map.projection_plane import Projection, map_content, projection_of
-from service.asking import Service
 
 
 def fitted(size: int, dimension: int, seed: int = 0) -> Memory:
@@ -99,41 +98,3 @@ def test_lines_that_leave_the_grid_are_open_and_saddles_do_not_cross() -> None:
     assert all(line[0] != line[-1] for line in lines)
     assert all(len({np.sign(point[0] + point[1]) for point in line}) == 1 for line in lines)
     assert zero_lines(x, y, np.ones((22, 22))) == []
-
-
-def test_the_map_over_http(service: Service) -> None:
-    chart = service.ask("GET", "/v1/memories/other/map", scopes=("read",), status=200)
-    memory = service.store["other"]
-    assert [point["id"] for point in chart["entries"]] == list(memory.ids)
-    archived = {row["id"] for row in chart["archived"]}
-    assert archived == set(memory.view.warranties.archive)
-    assert archived
-    assert all(0.0 <= row["fraction"] <= 1.0 and "x" in row for row in chart["archived"])
-    assert chart["boundary"] is None
-    assert chart["erased"] == []
-
-
-def test_erased_and_forgotten_entries_have_no_place(service: Service) -> None:
-    commitment = bytes(service.store["plane"].view.entries.commitments[0]).hex()
-    service.ask("POST", "/v1/memories/plane/delete", {"id": "e0"}, status=200)
-    service.ask("POST", "/v1/memories/plane/prune", {"mode": "forget"}, status=200)
-    chart = service.ask("GET", "/v1/memories/plane/map", status=200)
-    assert [row["commitment"] for row in chart["erased"]] == [commitment]
-    assert chart["erased_total"] == 1
-    assert chart["forgotten"]
-    assert all("x" not in row for row in chart["erased"] + chart["forgotten"])
-
-
-@pytest.mark.parametrize("asked", [{"at": [0.2, 0.1]}, {"like": "e1"}, {"query": [0.1, 0.2, 0.3, 0.4]}])
-def test_an_explanation_adds_up(service: Service, asked: dict[str, Any]) -> None:
-    told = service.ask("POST", "/v1/memories/icu/explain", asked | {"k": 3}, status=200)
-    memory = service.store["icu"]
-    np.testing.assert_allclose(told["readout"], memory.read(told["query"])[0], rtol=1e-12)
-    assert told["score"] == pytest.approx(float(memory.score(told["query"])[0]), rel=1e-12)
-    assert sum(hit["share"] for hit in told["hits"]) + told["rest"] == pytest.approx(1.0)
-    assert [hit["id"] for hit in told["hits"]] == [hit.id for hit in memory.search(told["query"], 3)]
-    everything = service.ask("POST", "/v1/memories/icu/explain", asked | {"k": 1000}, status=200)
-    carried = sum(np.array(hit["value"]) * hit["share"] for hit in everything["hits"])
-    np.testing.assert_allclose(carried, told["readout"], rtol=1e-9, atol=1e-12)
-    if "at" in asked:
-        assert [told["x"], told["y"]] == pytest.approx(asked["at"])

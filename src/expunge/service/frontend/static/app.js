@@ -44,11 +44,10 @@ async function draw() {
   drawFrame(route?.section);
   if (route === null) return finish("Not found", missing());
   // Verification needs no service and no token.
-  if (!route.open && session.about === null) {
+  if (session.about !== null) signOutReason = null;
+  else if (!route.open) {
     const { signIn } = await import("./signin.js");
-    const reason = signOutReason;
-    signOutReason = null;
-    return finish("Sign in", signIn(draw, reason));
+    return finish("Sign in", signIn(draw, signOutReason));
   }
   // What takes a moment says so; what does not, does not flicker.
   const waiting = setTimeout(() => replace(main, loading("")), LOADING_DELAY);
