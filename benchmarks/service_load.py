@@ -42,7 +42,7 @@ from record import describe, write_result
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from service.asking import running
+from service.service_client import running_service
 from store.server import running_server
 
 RESULTS = Path(__file__).parent / "results"
@@ -124,7 +124,7 @@ def load(kind: str, chosen: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 keys, values = rng.standard_normal((SIZE, DIMENSION)), rng.standard_normal((SIZE, 2))
                 store.create(f"m{number}", keys, values, sigma=SIGMA, nu=NU)
             headers = {"Authorization": f"Bearer {Tokens(store).create(SCOPES)[0]}"}
-        with running(url, "--workers", str(chosen.workers), key=key) as (process, address, log):
+        with running_service(url, "--workers", str(chosen.workers), key=key) as (process, address, log):
             clients = [Client(address, headers, number, chosen.kill) for number in range(chosen.clients)]
             for client in clients:
                 # Connections that come one by one find whichever worker is free.

@@ -152,7 +152,7 @@ VIEWS: Final[tuple[Callable[[Camera], None], ...]] = (
 def main() -> None:
     """Make every picture."""
     sys.path.insert(0, str(ROOT / "tests"))
-    from service.browser import launched
+    from service.frontend.browser import launched
 
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, demo(Path(folder)) as address, launched() as browser:

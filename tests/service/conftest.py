@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from expunge.service.settings import Limits, Settings
-from service.asking import Service, fill
+from service.service_client import ServiceClient, fill_store
 from store.server import Server, quick_folder, running_server
 
 SMALL = Limits(body_bytes=200_000, dimension=64, batch=20, queries=20, page=50)
@@ -17,7 +17,7 @@ SMALL = Limits(body_bytes=200_000, dimension=64, batch=20, queries=20, page=50)
 def prepared() -> Iterator[Path]:
     """A folder with a filled store, to be copied."""
     made = quick_folder("prepared")
-    fill(f"sqlite:///{made / 'ward.db'}")
+    fill_store(f"sqlite:///{made / 'ward.db'}")
     yield made
     shutil.rmtree(made)
 
@@ -33,9 +33,9 @@ def folder(prepared: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def service(folder: Path) -> Iterator[Service]:
+def service(folder: Path) -> Iterator[ServiceClient]:
     """One worker over the copy."""
-    made = Service(Settings(url=f"sqlite:///{folder / 'ward.db'}", limits=SMALL, timeout=5.0))
+    made = ServiceClient(Settings(url=f"sqlite:///{folder / 'ward.db'}", limits=SMALL, timeout=5.0))
     with made.client:
         yield made
 

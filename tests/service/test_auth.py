@@ -11,9 +11,9 @@ import pytest
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 
-from expunge.service.auth import Guarded, needs, router
+from expunge.service.auth import AuthorizedRoute, needs, router
 from expunge.service.tokens import SCOPES
-from service.asking import Service, routes_of
+from service.service_client import ServiceClient, routes_of
 
 READ, WRITE, ERASE, AUDIT, ADMIN = ({str(scope)} for scope in SCOPES)
 ALL: set[str] = set(SCOPES)
@@ -59,23 +59,23 @@ DECIDED: dict[tuple[str, str], set[str]] = {
     ("POST", "/v1/memories/{name}/holds"): ADMIN,
     ("DELETE", "/v1/holds/{number}"): ADMIN,
 }
-OPEN = {"/health", "/ready", "/", "/page", "/report/{pass_}/{path:path}"}
+OPEN = {"/health", "/ready", "/", "/page", "/report/{ticket}/{path:path}"}
 STORE_WIDE = {"/metrics", "/v1/erasures", "/v1/verify", "/v1/vacuum"}
 FILLED = {"{name}": "icu", "{entry:path}": "e1", "{index}": "0", "{job}": "x", "{number}": "12345"}
 
 
-def guarded(service: Service) -> dict[tuple[str, str], APIRoute]:
-    found = [route for route in routes_of(service.app) if isinstance(route, Guarded)]
+def guarded(service: ServiceClient) -> dict[tuple[str, str], APIRoute]:
+    found = [route for route in routes_of(service.app) if isinstance(route, AuthorizedRoute)]
     return {(method, route.path): route for route in found for method in route.methods or ()}
 
 
-def test_the_guide_has_every_route_and_its_scopes(service: Service) -> None:
+def test_the_guide_has_every_route_and_its_scopes(service: ServiceClient) -> None:
     guide = (Path(__file__).parents[2] / "docs" / "guides" / "service.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([A-Z]+) (/\S*)` \| ([a-z, ]+?)(; whole store)? \|$", guide, re.MULTILINE)
-    told = {
+    declared = {
         (method, path): (ALL if who == "any" else set(who.split(", ")), bool(wide)) for method, path, who, wide in rows
     }
-    assert told == {
+    assert declared == {
         (method, path.replace(":path", "")): (allowed, path in STORE_WIDE)
         for (method, path), allowed in DECIDED.items()
     }
@@ -87,14 +87,16 @@ def path_of(template: str, **other: str) -> str:
     return template
 
 
-def test_every_route_is_decided(service: Service) -> None:
+def test_every_route_is_decided(service: ServiceClient) -> None:
     assert set(guarded(service)) == set(DECIDED)
-    others = {getattr(route, "path", None) for route in routes_of(service.app) if not isinstance(route, Guarded)}
+    others = {
+        getattr(route, "path", None) for route in routes_of(service.app) if not isinstance(route, AuthorizedRoute)
+    }
     assert others == OPEN
 
 
 @pytest.mark.parametrize("scope", [None, *SCOPES])
-def test_every_route_with_every_scope(service: Service, scope: str | None) -> None:
+def test_every_route_with_every_scope(service: ServiceClient, scope: str | None) -> None:
     """Bodies are empty, so that nothing happens: what counts is who gets as far as being told so."""
     for (method, template), allowed in DECIDED.items():
         given: dict[str, Any] = {"json": {"no": "such field"}} if method == "POST" else {}
@@ -114,47 +116,47 @@ def test_every_route_with_every_scope(service: Service, scope: str | None) -> No
             assert response.json()["code"] == "forbidden"
 
 
-def test_a_token_of_one_memory_reaches_no_other(service: Service) -> None:
+def test_a_token_of_one_memory_reaches_no_other(service: ServiceClient) -> None:
     mine: dict[str, Any] = {"memory": "icu"}
     for (method, template), allowed in DECIDED.items():
         scope = sorted(allowed)[0]
         body = {"no": "such field"} if method == "POST" else None
         if template in STORE_WIDE:
-            assert service.ask(method, template, body, scopes=(scope,), **mine).status_code == 403, template
+            assert service.request(method, template, body, scopes=(scope,), **mine).status_code == 403, template
         elif "{name}" in template:
             for name in ("other", "nobody", f"uuid:{service.store['other'].uuid}", "uuid:nothing"):
-                response = service.ask(method, path_of(template, **{"{name}": name}), body, scopes=(scope,), **mine)
+                response = service.request(method, path_of(template, **{"{name}": name}), body, scopes=(scope,), **mine)
                 assert response.status_code == 403, (template, name)
                 assert response.json()["detail"] == "this token is for another memory"
-    own = service.ask("GET", f"/v1/memories/uuid:{service.store['icu'].uuid}", scopes=("read",), **mine, status=200)
+    own = service.request("GET", f"/v1/memories/uuid:{service.store['icu'].uuid}", scopes=("read",), **mine, status=200)
     assert own["name"] == "icu"
-    listed = service.ask("GET", "/v1/memories", scopes=("read",), **mine, status=200)
+    listed = service.request("GET", "/v1/memories", scopes=("read",), **mine, status=200)
     assert [row["name"] for row in listed["items"]] == ["icu"]
     creation = {"name": "new", "keys": [[0.0], [1.0]], "values": [1.0, 2.0], "sigma": 1.0, "cap": 1.0}
-    assert service.ask("POST", "/v1/memories", creation, scopes=("write",), **mine).status_code == 403
+    assert service.request("POST", "/v1/memories", creation, scopes=("write",), **mine).status_code == 403
 
 
-def test_a_token_of_one_memory_sees_its_receipts_only(service: Service) -> None:
+def test_a_token_of_one_memory_sees_its_receipts_only(service: ServiceClient) -> None:
     about = {leaf.index: leaf.memory for leaf in service.store.receipts()}
     icu = service.store["icu"].uuid
     assert {uuid == icu for uuid in about.values()} == {True, False}
     for index, uuid in about.items():
-        response = service.ask("GET", f"/v1/receipts/{index}", scopes=("audit",), memory="icu")
+        response = service.request("GET", f"/v1/receipts/{index}", scopes=("audit",), memory="icu")
         assert response.status_code == (200 if uuid == icu else 404)
-        proof = service.ask("GET", f"/v1/log/inclusion/{index}", scopes=("audit",), memory="icu")
+        proof = service.request("GET", f"/v1/log/inclusion/{index}", scopes=("audit",), memory="icu")
         assert proof.status_code == response.status_code
     # What is not there looks like what is another's.
-    assert service.ask("GET", "/v1/receipts/999", scopes=("audit",), memory="icu").status_code == 404
-    listed = service.ask("GET", "/v1/log", scopes=("audit",), memory="icu", status=200)
+    assert service.request("GET", "/v1/receipts/999", scopes=("audit",), memory="icu").status_code == 404
+    listed = service.request("GET", "/v1/log", scopes=("audit",), memory="icu", status=200)
     assert {row["memory"] for row in listed["items"]} == {icu}
 
 
-def test_a_token_of_one_memory_ends_no_hold_on_another(service: Service) -> None:
+def test_a_token_of_one_memory_ends_no_hold_on_another(service: ServiceClient) -> None:
     hold = service.store.hold("other", subject="patient-1", reason="case 1")
-    assert service.ask("GET", "/v1/holds", scopes=("admin",), memory="icu", status=200) == {"items": []}
+    assert service.request("GET", "/v1/holds", scopes=("admin",), memory="icu", status=200) == {"items": []}
     # A hold on another memory is answered as one that does not exist.
     answers = [
-        service.ask("DELETE", f"/v1/holds/{number}", scopes=("admin",), memory="icu").json() | {"instance": None}
+        service.request("DELETE", f"/v1/holds/{number}", scopes=("admin",), memory="icu").json() | {"instance": None}
         for number in (hold.number, 99999)
     ]
     assert answers[0] == answers[1]
@@ -166,21 +168,21 @@ def test_a_token_of_one_memory_ends_no_hold_on_another(service: Service) -> None
     "header",
     ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer x", "Bearer expunge_000000000000_" + "A" * 43, "Bearer é"],
 )
-def test_other_headers_do_not_open(service: Service, header: str) -> None:
+def test_other_headers_do_not_open(service: ServiceClient, header: str) -> None:
     response = service.client.get("/v1", headers={b"Authorization": header.encode("latin-1")})
     assert response.status_code == 401
     assert response.headers["content-type"] == "application/problem+json"
 
 
-def test_half_of_a_token_does_not_open(service: Service) -> None:
+def test_half_of_a_token_does_not_open(service: ServiceClient) -> None:
     text = service.headers("read")["Authorization"]
     other = text[:-1] + ("A" if text[-1] != "A" else "B")
     for changed in (text[:-1], other, text.upper(), text + "A"):
         assert service.client.get("/v1", headers={"Authorization": changed}).status_code == 401
 
 
-def test_revoked_and_expired_tokens_end_at_once(service: Service) -> None:
-    tokens = service.house.tokens
+def test_revoked_and_expired_tokens_end_at_once(service: ServiceClient) -> None:
+    tokens = service.context.tokens
     text, token = tokens.create(["read"], lifetime=1000.0)
     header = {"Authorization": f"Bearer {text}"}
     assert service.client.get("/v1", headers=header).status_code == 200
@@ -192,7 +194,7 @@ def test_revoked_and_expired_tokens_end_at_once(service: Service) -> None:
     assert service.client.get("/v1", headers=header).status_code == 401
 
 
-def test_the_body_of_a_stranger_is_not_read(service: Service) -> None:
+def test_the_body_of_a_stranger_is_not_read(service: ServiceClient) -> None:
     """Neither parsed nor even waited for: the answer comes before the body is asked for."""
     asked = []
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from expunge.service.auth import Guarded
+from expunge.service.auth import AuthorizedRoute
 from expunge.service.settings import Settings
-from service.asking import Service, fill, routes_of
 from service.conftest import SMALL
+from service.service_client import ServiceClient, fill_store, routes_of
 
 NUMBERS = st.one_of(
     st.integers(),
@@ -62,10 +62,10 @@ FIELDS = {
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceClient]:
     url = f"sqlite:///{tmp_path_factory.mktemp('fuzz') / 'fuzz.db'}"
-    fill(url)
-    made = Service(Settings(url=url, limits=SMALL, timeout=5.0))
+    fill_store(url)
+    made = ServiceClient(Settings(url=url, limits=SMALL, timeout=5.0))
     with made.client:
         yield made
 
@@ -76,8 +76,10 @@ def bodies(fields: list[str]) -> st.SearchStrategy[Any]:
     return st.one_of(ANYTHING, st.fixed_dictionaries({}, optional=known))
 
 
-def routes_with_bodies(service: Service) -> list[tuple[str, list[str]]]:
-    found = [route for route in routes_of(service.app) if isinstance(route, Guarded) and route.body_field is not None]
+def routes_with_bodies(service: ServiceClient) -> list[tuple[str, list[str]]]:
+    found = [
+        route for route in routes_of(service.app) if isinstance(route, AuthorizedRoute) and route.body_field is not None
+    ]
     return [(route.path.replace("{name}", "icu"), list(_form(route).model_fields)) for route in found]
 
 
@@ -85,7 +87,7 @@ def _form(route: Any) -> Any:
     return route.body_field.field_info.annotation
 
 
-def answered(service: Service, method: str, path: str, content: bytes | None, **headers: str) -> None:
+def answered(service: ServiceClient, method: str, path: str, content: bytes | None, **headers: str) -> None:
     sent = service.headers() | {"Content-Type": "application/json"} | headers
     response = service.client.request(method, path, content=content, headers=sent)
     assert response.status_code < 500, (path, content, response.text)
@@ -99,7 +101,7 @@ def answered(service: Service, method: str, path: str, content: bytes | None, **
 @pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(data=st.data())
-def test_bodies(service: Service, data: st.DataObject) -> None:
+def test_bodies(service: ServiceClient, data: st.DataObject) -> None:
     for path, fields in routes_with_bodies(service):
         body = data.draw(bodies(fields))
         answered(service, "POST", path, json.dumps(body).encode("utf-8", "surrogatepass"))
@@ -114,7 +116,7 @@ def test_bodies(service: Service, data: st.DataObject) -> None:
 @example(b'"\\ud800"')
 @example(b"\xef\xbb\xbf{}")
 @example("{}".encode("utf-16"))
-def test_bytes(service: Service, content: bytes) -> None:
+def test_bytes(service: ServiceClient, content: bytes) -> None:
     for path in ("/v1/memories/icu/read", "/v1/memories/icu/delete", "/v1/verify/receipt"):
         answered(service, "POST", path, content)
 
@@ -125,7 +127,7 @@ def test_bytes(service: Service, content: bytes) -> None:
 @example("\x00", "\x00")
 @example("a/b", "")
 @example("uuid:\x00", "\udcff")
-def test_paths_and_parameters(service: Service, name: str, other: str) -> None:
+def test_paths_and_parameters(service: ServiceClient, name: str, other: str) -> None:
     from urllib.parse import quote
 
     first, second = (quote(text.encode("utf-8", "surrogatepass"), safe="") for text in (name, other))
@@ -146,7 +148,7 @@ def test_paths_and_parameters(service: Service, name: str, other: str) -> None:
 @example('"')
 @example('W/"x", "y"')
 @example("wait=999999999999")
-def test_headers(service: Service, text: str) -> None:
+def test_headers(service: ServiceClient, text: str) -> None:
     """The entry is under a hold, so it is not deleted, whatever the bodies before have left of the memory."""
     kept = service.store["icu"].ids[0]
     if not service.store.holds():
@@ -155,5 +157,5 @@ def test_headers(service: Service, text: str) -> None:
         answered(service, "POST", "/v1/memories/icu/delete", json.dumps({"id": kept}).encode(), **{name: text})
 
 
-def test_the_store_is_whole_afterwards(service: Service) -> None:
+def test_the_store_is_whole_afterwards(service: ServiceClient) -> None:
     service.store.verify()

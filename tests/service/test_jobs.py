@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 
 import expunge
-from expunge.service import jobs as module
-from expunge.service.executor import Desk
-from expunge.service.job_kinds import KINDS
+from expunge.service import jobs
+from expunge.service.executor import Executor
+from expunge.service.job_kinds import JOB_KINDS
 from expunge.service.jobs import Jobs
 from expunge.store import Store, subject_commitment
 from expunge.verify import verify_proof
-from service.asking import Service
+from service.service_client import ServiceClient
 
 WAIT: dict[str, Any] = {"Prefer": "wait=30"}
 
 
-def test_a_proof_is_a_resource_with_a_proof_in_it(service: Service) -> None:
-    response = service.ask("POST", "/v1/memories/icu/prove", scopes=("audit",), **WAIT)
+def test_a_proof_is_a_resource_with_a_proof_in_it(service: ServiceClient) -> None:
+    response = service.request("POST", "/v1/memories/icu/prove", scopes=("audit",), **WAIT)
     assert response.status_code == 200
     job = response.json()
     assert response.headers["location"] == f"/v1/jobs/{job['id']}"
@@ -35,11 +35,11 @@ def test_a_proof_is_a_resource_with_a_proof_in_it(service: Service) -> None:
     assert result["digest"] == memory.digest
     proof = base64.b64decode(result["proof"])
     verify_proof(proof, memory.keys, cap=memory.cap, sigma=memory.sigma)
-    assert service.ask("GET", f"/v1/jobs/{job['id']}", scopes=("audit",), status=200) == job
+    assert service.request("GET", f"/v1/jobs/{job['id']}", scopes=("audit",), status=200) == job
 
 
-def test_an_erasure_goes_through_every_memory(service: Service) -> None:
-    job = service.ask("POST", "/v1/erasures", {"subject": "patient-1"}, scopes=("erase",), status=200, **WAIT)
+def test_an_erasure_goes_through_every_memory(service: ServiceClient) -> None:
+    job = service.request("POST", "/v1/erasures", {"subject": "patient-1"}, scopes=("erase",), status=200, **WAIT)
     assert job["state"] == "done"
     result = job["result"]
     assert result["complete"] is True
@@ -53,59 +53,65 @@ def test_an_erasure_goes_through_every_memory(service: Service) -> None:
     service.store.verify()
 
 
-def test_a_dry_run_of_an_erasure(service: Service) -> None:
+def test_a_dry_run_of_an_erasure(service: ServiceClient) -> None:
     size = service.store.size
-    found = service.ask("POST", "/v1/erasures?dry_run=true", {"subject": "patient-1"}, scopes=("erase",), status=200)
+    found = service.request(
+        "POST", "/v1/erasures?dry_run=true", {"subject": "patient-1"}, scopes=("erase",), status=200
+    )
     assert set(found["memories"]) == {"icu", "other", "plane"}
     assert service.store.size == size
-    assert service.ask("POST", "/v1/erasures?dry_run=true", {"subject": "nobody"}).status_code == 422
+    assert service.request("POST", "/v1/erasures?dry_run=true", {"subject": "nobody"}).status_code == 422
 
 
-def test_a_repeated_erasure_is_the_same_job(service: Service) -> None:
-    first = service.ask("POST", "/v1/erasures", {"subject": "patient-1"}, status=200, Idempotency_Key="once", **WAIT)
+def test_a_repeated_erasure_is_the_same_job(service: ServiceClient) -> None:
+    first = service.request(
+        "POST", "/v1/erasures", {"subject": "patient-1"}, status=200, Idempotency_Key="once", **WAIT
+    )
     size = service.store.size
-    again = service.ask("POST", "/v1/erasures", {"subject": "patient-1"}, status=200, Idempotency_Key="once", **WAIT)
+    again = service.request(
+        "POST", "/v1/erasures", {"subject": "patient-1"}, status=200, Idempotency_Key="once", **WAIT
+    )
     assert again == first
     assert service.store.size == size
-    other = service.ask("POST", "/v1/erasures", {"subject": "patient-2"}, Idempotency_Key="once")
+    other = service.request("POST", "/v1/erasures", {"subject": "patient-2"}, Idempotency_Key="once")
     assert other.status_code == 409
     # The library gives the same answer under the same key.
     done = service.store.erase_subject("patient-1", idempotency_key="once")
     assert done.index == first["result"]["index"]
 
 
-def test_a_job_that_cannot_be_done_says_why(service: Service) -> None:
-    job = service.ask("POST", "/v1/erasures", {"subject": "nobody"}, status=200, **WAIT)
+def test_a_job_that_cannot_be_done_says_why(service: ServiceClient) -> None:
+    job = service.request("POST", "/v1/erasures", {"subject": "nobody"}, status=200, **WAIT)
     assert job["state"] == "failed"
     assert job["result"] is None
     assert job["problem"]["error"] == "InputError"
     assert "nobody" in job["problem"]["detail"]
 
 
-def test_verification_and_vacuum(service: Service) -> None:
-    job = service.ask("POST", "/v1/verify", scopes=("audit",), status=200, **WAIT)
+def test_verification_and_vacuum(service: ServiceClient) -> None:
+    job = service.request("POST", "/v1/verify", scopes=("audit",), status=200, **WAIT)
     assert job["result"] == vars(service.store.verify())
-    job = service.ask("POST", "/v1/vacuum", scopes=("admin",), status=200, **WAIT)
+    job = service.request("POST", "/v1/vacuum", scopes=("admin",), status=200, **WAIT)
     assert job["result"]["files"] is True
 
 
-def test_jobs_are_for_those_who_may_start_them(service: Service) -> None:
-    job = service.ask("POST", "/v1/memories/icu/prove", scopes=("read",), status=200, **WAIT)
+def test_jobs_are_for_those_who_may_start_them(service: ServiceClient) -> None:
+    job = service.request("POST", "/v1/memories/icu/prove", scopes=("read",), status=200, **WAIT)
     path = f"/v1/jobs/{job['id']}"
-    assert service.ask("GET", path, scopes=("erase",)).status_code == 403
-    assert service.ask("GET", path, scopes=("read",), memory="other").status_code == 403
-    assert service.ask("GET", path, scopes=("read",), memory="icu").status_code == 200
-    erasure = service.ask("POST", "/v1/erasures", {"subject": "patient-1"}, scopes=("erase",), status=200, **WAIT)
-    assert service.ask("GET", f"/v1/jobs/{erasure['id']}", scopes=("erase",), memory="icu").status_code == 403
+    assert service.request("GET", path, scopes=("erase",)).status_code == 403
+    assert service.request("GET", path, scopes=("read",), memory="other").status_code == 403
+    assert service.request("GET", path, scopes=("read",), memory="icu").status_code == 200
+    erasure = service.request("POST", "/v1/erasures", {"subject": "patient-1"}, scopes=("erase",), status=200, **WAIT)
+    assert service.request("GET", f"/v1/jobs/{erasure['id']}", scopes=("erase",), memory="icu").status_code == 403
 
 
-def test_what_jobs_leave_does_not_name_anybody(service: Service, folder: Path) -> None:
+def test_what_jobs_leave_does_not_name_anybody(service: ServiceClient, folder: Path) -> None:
     """Neither the subject nor an erased id is in the files, and the job cannot be opened without its id."""
     subject, name = "patient-Penthesilea", "entry-Penthesilea"
     service.store["icu"].admit([9.0] * 4, [0.0, 0.0], id=name, subject=subject)
-    job = service.ask("POST", "/v1/erasures", {"subject": subject}, status=200, **WAIT)
+    job = service.request("POST", "/v1/erasures", {"subject": subject}, status=200, **WAIT)
     assert job["result"]["memories"][0]["applied"] == [name]
-    failed = service.ask("POST", "/v1/erasures", {"subject": subject}, status=200, **WAIT)
+    failed = service.request("POST", "/v1/erasures", {"subject": subject}, status=200, **WAIT)
     assert failed["state"] == "failed"
     service.store._database.finish()
     for file in folder.iterdir():
@@ -114,13 +120,13 @@ def test_what_jobs_leave_does_not_name_anybody(service: Service, folder: Path) -
         assert job["id"].encode() not in raw
 
 
-def test_a_finished_job_needs_no_waiting(service: Service) -> None:
+def test_a_finished_job_needs_no_waiting(service: ServiceClient) -> None:
     """And one that is not finished is accepted, with when to come back."""
-    response = service.ask("POST", "/v1/verify")
+    response = service.request("POST", "/v1/verify")
     assert response.status_code in (200, 202)
     path = response.headers["location"]
     for _ in range(200):
-        job = service.ask("GET", path, status=200)
+        job = service.request("GET", path, status=200)
         if job["state"] == "done":
             break
         time.sleep(0.05)
@@ -132,12 +138,12 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     gate, real = threading.Event(), Store.erase_subject
 
     def held(self: Store, subject: str, **given: Any) -> Any:
-        told: Callable[[int, int], None] = given["progress"]
+        progress: Callable[[int, int], None] = given["progress"]
 
         def slow(done: int, total: int) -> None:
             if done == 1:
                 gate.wait(20)
-            told(done, total)
+            progress(done, total)
 
         return real(self, subject, **given | {"progress": slow})
 
@@ -149,7 +155,7 @@ def test_a_stopped_worker_leaves_its_job_to_the_next(folder: Path, monkeypatch: 
     url, gate = f"sqlite:///{folder / 'ward.db'}", patient(monkeypatch)
 
     async def first(store: Store) -> str:
-        jobs = Jobs(store, Desk(5.0))
+        jobs = Jobs(store, Executor(5.0))
         job = await jobs.start("subject_erasure", {"subject": "patient-1", "key": "k"})
         while (found := await jobs.find(job.id)) is None or found.state != "running":
             await asyncio.sleep(0.01)
@@ -161,8 +167,8 @@ def test_a_stopped_worker_leaves_its_job_to_the_next(folder: Path, monkeypatch: 
         return job.id
 
     async def second(store: Store, name: str) -> Any:
-        jobs = Jobs(store, Desk(5.0))
-        before = jobs._row(name)
+        jobs = Jobs(store, Executor(5.0))
+        before = jobs._find(name)
         assert before is not None
         assert before.state == "interrupted"
         job = await jobs.find(name)
@@ -187,14 +193,14 @@ def test_the_job_of_a_dead_worker_is_taken_up(folder: Path, monkeypatch: pytest.
     url = f"sqlite:///{folder / 'ward.db'}"
 
     async def story(store: Store) -> None:
-        dead, alive = Jobs(store, Desk(5.0)), Jobs(store, Desk(5.0))
-        job, made = dead._enter("the-id", KINDS["verification"], {})
+        dead, alive = Jobs(store, Executor(5.0)), Jobs(store, Executor(5.0))
+        job, made = dead._insert("the-id", JOB_KINDS["verification"], {})
         assert made
         dead._update(job.id, state="running")
         found = await alive.find(job.id)
         assert found is not None
         assert found.state == "running", "it may just be slow"
-        monkeypatch.setattr(module, "ORPHANED", 0.0)
+        monkeypatch.setattr(jobs, "ORPHAN_SECONDS", 0.0)
         await asyncio.sleep(0.01)
         found = await alive.find(job.id)
         assert found is not None
@@ -210,19 +216,19 @@ def test_the_job_of_a_dead_worker_is_taken_up(folder: Path, monkeypatch: pytest.
 
 def test_two_workers_do_not_take_up_the_same_job(folder: Path) -> None:
     with expunge.open(f"sqlite:///{folder / 'ward.db'}") as store:
-        one, other = Jobs(store, Desk(5.0)), Jobs(store, Desk(5.0))
-        one._enter("the-id", KINDS["verification"], {})
+        one, other = Jobs(store, Executor(5.0)), Jobs(store, Executor(5.0))
+        one._insert("the-id", JOB_KINDS["verification"], {})
         one._update("the-id", state="interrupted")
-        seen = one._row("the-id")
+        seen = one._find("the-id")
         assert seen is not None
-        assert [one._take(seen), other._take(seen)] == [True, False]
+        assert [one._claim(seen), other._claim(seen)] == [True, False]
 
 
 def test_old_jobs_are_forgotten(folder: Path) -> None:
     with expunge.open(f"sqlite:///{folder / 'ward.db'}") as store:
-        Jobs(store, Desk(5.0), clock=lambda: 1000.0)._enter("old", KINDS["verification"], {})
-        jobs = Jobs(store, Desk(5.0))
-        assert jobs._row("old") is not None
-        jobs._enter("new", KINDS["verification"], {})
-        assert jobs._row("old") is None
+        Jobs(store, Executor(5.0), clock=lambda: 1000.0)._insert("old", JOB_KINDS["verification"], {})
+        jobs = Jobs(store, Executor(5.0))
+        assert jobs._find("old") is not None
+        jobs._insert("new", JOB_KINDS["verification"], {})
+        assert jobs._find("old") is None
         assert jobs.counts() == {"queued": 1}

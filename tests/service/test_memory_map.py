@@ -9,8 +9,7 @@ import pytest
 
 from expunge import Memory
 from expunge.service.memory_map.contour import zero_lines
-from expunge.service.memory_map.projection_plane import Projection, chart_content, projection_of
-from service.asking import Service
+from expunge.service.memory_map.projection_plane import Projection, map_content, projection_of
 
 
 def fitted(size: int, dimension: int, seed: int = 0) -> Memory:
@@ -35,19 +34,19 @@ def test_the_plane_is_that_of_the_principal_components(size: int, dimension: int
     np.testing.assert_allclose(plane.axes @ plane.axes.T, np.eye(2), atol=1e-12)
     np.testing.assert_allclose(plane.explained, (powers**2)[:2] / (powers**2).sum(), rtol=1e-6)
     place = np.array([0.3, -0.7])
-    np.testing.assert_allclose(plane.flat(plane.lifted(place)[None, :])[0], place, atol=1e-10)
+    np.testing.assert_allclose(plane.project(plane.lift(place)[None, :])[0], place, atol=1e-10)
 
 
 def test_two_coordinates_are_shown_as_they_are() -> None:
     memory = fitted(30, 2)
     assert plane_of(memory).kind == "identity"
-    np.testing.assert_array_equal(plane_of(memory).flat(memory.keys), memory.keys)
+    np.testing.assert_array_equal(plane_of(memory).project(memory.keys), memory.keys)
 
 
 @pytest.mark.parametrize("keys", [np.zeros((5, 4)), np.outer(np.arange(5.0), [0.0, 1.0, 0.0, 0.0]), np.ones((3, 1))])
 def test_keys_that_do_not_spread_have_a_map_all_the_same(keys: np.ndarray[Any, Any]) -> None:
     memory = Memory.fit(keys, np.arange(float(len(keys))), sigma=1.0, cap=1.0)
-    chart = chart_content(memory._view)
+    chart = map_content(memory._view)
     assert np.isfinite([[point["x"], point["y"]] for point in chart["entries"]]).all()
     assert np.isfinite(chart["projection"]["explained"]).all()
 
@@ -61,7 +60,7 @@ def test_the_same_version_always_gives_the_same_map() -> None:
 
 def test_the_boundary_is_where_the_slack_is_zero() -> None:
     memory = fitted(60, 2)
-    chart = chart_content(memory._view)
+    chart = map_content(memory._view)
     lines = chart["boundary"]["polylines"]
     points = np.array([point for line in lines for point in line])
     assert len(points) > 50
@@ -74,8 +73,8 @@ def test_the_boundary_is_where_the_slack_is_zero() -> None:
 
 def test_the_boundary_parts_margin_from_bound() -> None:
     memory = fitted(60, 2)
-    slack = {point["id"]: point["slack"] for point in chart_content(memory._view)["entries"]}
-    groups = {point["id"]: point["group"] for point in chart_content(memory._view)["entries"]}
+    slack = {point["id"]: point["slack"] for point in map_content(memory._view)["entries"]}
+    groups = {point["id"]: point["group"] for point in map_content(memory._view)["entries"]}
     for name, row in zip(memory.ids, range(len(memory)), strict=True):
         assert slack[name] == pytest.approx(float(memory.solution.slack(memory.keys[[row]])[0]), abs=1e-12)
         assert {"margin": abs(slack[name]) < 1e-12, "bound": slack[name] <= 1e-12, "reserve": slack[name] >= -1e-12}[
@@ -99,41 +98,3 @@ def test_lines_that_leave_the_grid_are_open_and_saddles_do_not_cross() -> None:
     assert all(line[0] != line[-1] for line in lines)
     assert all(len({np.sign(point[0] + point[1]) for point in line}) == 1 for line in lines)
     assert zero_lines(x, y, np.ones((22, 22))) == []
-
-
-def test_the_map_over_http(service: Service) -> None:
-    chart = service.ask("GET", "/v1/memories/other/map", scopes=("read",), status=200)
-    memory = service.store["other"]
-    assert [point["id"] for point in chart["entries"]] == list(memory.ids)
-    archived = {row["id"] for row in chart["archived"]}
-    assert archived == set(memory.view.warranties.archive)
-    assert archived
-    assert all(0.0 <= row["fraction"] <= 1.0 and "x" in row for row in chart["archived"])
-    assert chart["boundary"] is None
-    assert chart["erased"] == []
-
-
-def test_erased_and_forgotten_entries_have_no_place(service: Service) -> None:
-    commitment = bytes(service.store["plane"].view.entries.commitments[0]).hex()
-    service.ask("POST", "/v1/memories/plane/delete", {"id": "e0"}, status=200)
-    service.ask("POST", "/v1/memories/plane/prune", {"mode": "forget"}, status=200)
-    chart = service.ask("GET", "/v1/memories/plane/map", status=200)
-    assert [row["commitment"] for row in chart["erased"]] == [commitment]
-    assert chart["erased_total"] == 1
-    assert chart["forgotten"]
-    assert all("x" not in row for row in chart["erased"] + chart["forgotten"])
-
-
-@pytest.mark.parametrize("asked", [{"at": [0.2, 0.1]}, {"like": "e1"}, {"query": [0.1, 0.2, 0.3, 0.4]}])
-def test_an_explanation_adds_up(service: Service, asked: dict[str, Any]) -> None:
-    told = service.ask("POST", "/v1/memories/icu/explain", asked | {"k": 3}, status=200)
-    memory = service.store["icu"]
-    np.testing.assert_allclose(told["readout"], memory.read(told["query"])[0], rtol=1e-12)
-    assert told["score"] == pytest.approx(float(memory.score(told["query"])[0]), rel=1e-12)
-    assert sum(hit["share"] for hit in told["hits"]) + told["rest"] == pytest.approx(1.0)
-    assert [hit["id"] for hit in told["hits"]] == [hit.id for hit in memory.search(told["query"], 3)]
-    everything = service.ask("POST", "/v1/memories/icu/explain", asked | {"k": 1000}, status=200)
-    carried = sum(np.array(hit["value"]) * hit["share"] for hit in everything["hits"])
-    np.testing.assert_allclose(carried, told["readout"], rtol=1e-9, atol=1e-12)
-    if "at" in asked:
-        assert [told["x"], told["y"]] == pytest.approx(asked["at"])

@@ -12,8 +12,7 @@ import pytest
 
 from expunge.service.log_format import JsonLines
 from expunge.service.middleware import security_headers
-from expunge.service.settings import Limits, Settings
-from service.asking import Service
+from service.service_client import ServiceClient
 
 PLANTED = "Penthesilea"
 
@@ -33,7 +32,7 @@ def written() -> Iterator[io.StringIO]:
     root.setLevel(level)
 
 
-def test_nothing_of_the_content_is_logged_or_measured(service: Service, written: io.StringIO) -> None:
+def test_nothing_of_the_content_is_logged_or_measured(service: ServiceClient, written: io.StringIO) -> None:
     """A name that is in every place where content can be is in no log line and no metric, whatever went wrong."""
     key = [7.251953125, 0.125, 3.5, 1.062744140625]  # longer than a clock can show by chance
     entry = {"key": key, "value": [7.251953125, 0.0], "id": PLANTED, "subject": PLANTED, "payload": {"text": PLANTED}}
@@ -78,12 +77,12 @@ def test_nothing_of_the_content_is_logged_or_measured(service: Service, written:
     ]
     seen = set()
     for place, (method, path, body) in enumerate(asked):
-        response = service.ask(method, path, body, Prefer="wait=20", Idempotency_Key=f"{PLANTED}-{place}")
+        response = service.request(method, path, body, Prefer="wait=20", Idempotency_Key=f"{PLANTED}-{place}")
         seen.add(response.status_code)
     assert {200, 201, 404, 405, 409, 422} <= seen
     service.client.get("/v1", headers={"Authorization": f"Bearer {PLANTED}"})
     token = service.headers()["Authorization"].removeprefix("Bearer ")
-    metrics = service.ask("GET", "/metrics").text
+    metrics = service.request("GET", "/metrics").text
     lines = [line for line in written.getvalue().splitlines() if '"logger": "httpx' not in line]
     ours = [json.loads(line) for line in lines if '"event": "request"' in line]
     assert len(ours) >= len(asked)
@@ -96,10 +95,10 @@ def test_nothing_of_the_content_is_logged_or_measured(service: Service, written:
         assert "1.062744140625" not in text
 
 
-def test_an_auditor_sees_no_content(service: Service) -> None:
+def test_an_auditor_sees_no_content(service: ServiceClient) -> None:
     """Neither ids nor subjects nor vectors, in anything that the scope opens."""
     service.store["icu"].admit([0.5] * 4, [7.251953125, 7.251953125], id=PLANTED, subject=PLANTED, payload=PLANTED)
-    service.ask("POST", "/v1/memories/icu/prune", {}, status=200)
+    service.request("POST", "/v1/memories/icu/prune", {}, status=200)
     service.store["icu"].delete(subject=PLANTED)
     seen = 0
     for method, path in (
@@ -115,7 +114,7 @@ def test_an_auditor_sees_no_content(service: Service) -> None:
         ("POST", "/v1/memories/icu/prove"),
         ("POST", "/v1/verify"),
     ):
-        response = service.ask(method, path, scopes=("audit",), Prefer="wait=30")
+        response = service.request(method, path, scopes=("audit",), Prefer="wait=30")
         assert response.status_code == 200, path
         assert PLANTED not in response.text
         assert "patient-" not in response.text
@@ -124,8 +123,8 @@ def test_an_auditor_sees_no_content(service: Service) -> None:
     assert seen > 12
 
 
-def test_a_log_line_says_who_what_and_how_long(service: Service, written: io.StringIO) -> None:
-    receipt = service.ask("POST", "/v1/memories/icu/delete", {"id": "e1"}, status=200)
+def test_a_log_line_says_who_what_and_how_long(service: ServiceClient, written: io.StringIO) -> None:
+    receipt = service.request("POST", "/v1/memories/icu/delete", {"id": "e1"}, status=200)
     (line,) = [json.loads(line) for line in written.getvalue().splitlines() if '"event": "request"' in line]
     assert line["method"] == "POST"
     assert line["route"] == "/v1/memories/{name}/delete"
@@ -138,7 +137,7 @@ def test_a_log_line_says_who_what_and_how_long(service: Service, written: io.Str
 
 
 @pytest.mark.parametrize("path", ["/v1", "/health", "/", "/page/app.js", "/nowhere", "/report/x/y", "/v1/memories/icu"])
-def test_every_answer_has_its_security_headers(service: Service, path: str) -> None:
+def test_every_answer_has_its_security_headers(service: ServiceClient, path: str) -> None:
     response = service.client.get(path)
     for name, value in security_headers(path, tls=False).items():
         assert response.headers[name] == value, name
@@ -156,25 +155,8 @@ def test_with_tls_browsers_are_told_to_stay_with_it() -> None:
     assert "Strict-Transport-Security" not in security_headers("/", tls=False)
 
 
-def test_content_is_not_to_be_cached_and_the_page_is_asked_about(service: Service) -> None:
-    assert service.ask("GET", "/v1/memories/icu").headers["cache-control"] == "no-store"
-    page = service.client.get("/")
-    assert page.headers["cache-control"] == "no-cache"
-    assert page.headers["content-type"].startswith("text/html")
-    script = service.client.get("/page/app.js")
-    assert script.headers["content-type"].startswith("text/javascript")
-    again = service.client.get("/page/app.js", headers={"If-None-Match": script.headers["etag"]})
-    assert again.status_code == 304
-
-
-def test_the_page_gives_nothing_but_its_own_files(service: Service) -> None:
-    for path in ("/page/../app.py", "/page/%2e%2e/app.py", "/page/..%2fapp.py", "/page/", "/page//etc/passwd"):
-        response = service.client.get(path)
-        assert response.status_code == 404, path
-
-
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_body_has_its_limit(service: Service, chunked: bool) -> None:
+def test_a_body_has_its_limit(service: ServiceClient, chunked: bool) -> None:
     body = b'{"queries": [[' + b"0," * 150_000 + b"0]]}"
 
     def parts() -> Iterator[bytes]:
@@ -188,33 +170,3 @@ def test_a_body_has_its_limit(service: Service, chunked: bool) -> None:
     )
     assert response.status_code == 413
     assert response.json()["code"] == "too-large"
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "words"),
-    [
-        ("read", {"queries": [[0.0] * 4] * 21}, "at most 20"),
-        ("read", {"queries": [[0.0] * 65]}, "at most 64 coordinates"),
-        ("search", {"query": [0.0] * 65}, "at most 64 coordinates"),
-        ("explain", {"query": [0.0] * 65}, "at most 64 coordinates"),
-        ("admit", {"key": [0.0] * 65, "value": 1.0}, "at most 64 coordinates"),
-        ("admit/batch", {"entries": [{"key": [0.0] * 4, "value": 1.0}] * 21}, "at most 20"),
-        ("delete", {"ids": [f"e{row}" for row in range(21)]}, "at most 20"),
-        ("read", {"queries": [[0.0] * 5]}, "4 coordinates"),
-        ("read", {"queries": [[1e200] * 4]}, "1e150"),
-    ],
-)
-def test_other_limits_are_named(service: Service, path: str, body: Any, words: str) -> None:
-    problem = service.ask("POST", f"/v1/memories/icu/{path}", body, status=422)
-    assert words in problem["detail"]
-
-
-def test_limits_are_told(service: Service) -> None:
-    about = service.ask("GET", "/v1", status=200)
-    assert about["limits"] == vars(service.house.settings.limits)
-    assert service.ask("GET", "/v1/memories?limit=51").status_code == 422
-
-
-def test_settings_travel_through_the_environment(tmp_path: Any) -> None:
-    settings = Settings("sqlite:///x.db", tmp_path / "k", 3.0, tmp_path, True, Limits(batch=7))
-    assert Settings.from_environment({"EXPUNGE_SERVICE": settings.to_text()}) == settings

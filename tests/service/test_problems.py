@@ -15,10 +15,10 @@ from expunge.error_codes import outside_of
 from expunge.errors import ExpungeError, Refused, StoreError, VerificationError
 from expunge.memory.receipt import Receipt, RefusalReason
 from expunge.problem.check import StateCheck
-from expunge.service.problems import Unusable, problem_of
-from expunge.service.schemas import responses as shapes
+from expunge.service.problems import Unusable, problem_details
+from expunge.service.schemas import responses
 from expunge.store import Busy
-from service.asking import Service
+from service.service_client import ServiceClient
 
 PUBLIC = [getattr(errors, name) for name in errors.__all__ if name != "ExpungeError"]
 
@@ -48,8 +48,8 @@ def made(kind: type[Any]) -> ExpungeError:
 def test_every_class_has_its_status_and_the_one_shape(kind: type[Any]) -> None:
     problem = made(kind)
     outside = outside_of(problem)
-    content = problem_of(problem, "5f0e")
-    shapes.Problem.model_validate(content | {key: str(content[key]) for key in ("measured",) if key in content})
+    content = problem_details(problem, "5f0e")
+    responses.Problem.model_validate(content | {key: str(content[key]) for key in ("measured",) if key in content})
     assert content["status"] == outside.status
     assert content["exit_code"] == outside.exit
     assert content["error"] == kind.__name__
@@ -86,7 +86,7 @@ def test_every_class_has_its_status_and_the_one_shape(kind: type[Any]) -> None:
     ],
 )
 def test_what_goes_wrong_is_a_problem(
-    service: Service, method: str, path: str, given: dict[str, Any], status: int, error: str
+    service: ServiceClient, method: str, path: str, given: dict[str, Any], status: int, error: str
 ) -> None:
     headers = service.headers()
     if given:
@@ -95,60 +95,60 @@ def test_what_goes_wrong_is_a_problem(
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     content = response.json()
-    shapes.Problem.model_validate(content)
+    responses.Problem.model_validate(content)
     assert content["code"] == error
     assert content["status"] == status
     assert content["instance"] == f"urn:uuid:{response.headers['x-request-id']}"
     assert ("fields" in content) == (error == "unusable")
 
 
-def test_a_taken_name_and_names_that_do_not_fit_into_a_path(service: Service) -> None:
+def test_a_taken_name_and_names_that_do_not_fit_into_a_path(service: ServiceClient) -> None:
     creation = {"name": "icu", "keys": [[0.0], [1.0]], "values": [1.0, 2.0], "sigma": 1.0, "cap": 1.0}
-    assert service.ask("POST", "/v1/memories", creation, status=409)["code"] == "taken"
+    assert service.request("POST", "/v1/memories", creation, status=409)["code"] == "taken"
     for name in ("a/b", ".", "..", "uuid:x", "line\nbreak"):
-        assert service.ask("POST", "/v1/memories", creation | {"name": name}).status_code == 422
+        assert service.request("POST", "/v1/memories", creation | {"name": name}).status_code == 422
     # One that the library has made is reached by its UUID.
     made = service.store.create("ward/7", [[0.0], [1.0]], [1.0, 2.0], sigma=1.0, cap=1.0)
-    assert service.ask("GET", f"/v1/memories/uuid:{made.uuid}", status=200)["name"] == "ward/7"
+    assert service.request("GET", f"/v1/memories/uuid:{made.uuid}", status=200)["name"] == "ward/7"
 
 
-def test_a_damaged_store_is_not_the_clients_fault(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_store_is_not_the_clients_fault(service: ServiceClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def damaged(*_: Any) -> Any:
         raise VerificationError("a stored entry does not open under its secret: it was altered")
 
     monkeypatch.setattr(type(service.store), "names", damaged)
-    assert service.ask("GET", "/v1/memories", status=500)["code"] == "damaged"
+    assert service.request("GET", "/v1/memories", status=500)["code"] == "damaged"
 
 
-def test_a_damaged_memory_hides_no_other(service: Service, folder: Path) -> None:
+def test_a_damaged_memory_hides_no_other(service: ServiceClient, folder: Path) -> None:
     with contextlib.closing(sqlite3.connect(folder / "ward.db")) as database, database:
         other = "(SELECT number FROM expunge_memories WHERE name = 'other')"
         database.execute(f"UPDATE expunge_states SET state = zeroblob(length(state)) WHERE memory = {other}")  # noqa: S608
-    listed = service.ask("GET", "/v1/memories", status=200)
+    listed = service.request("GET", "/v1/memories", status=200)
     assert [one["name"] for one in listed["items"]] == ["icu", "plane"]
     assert listed["damaged"] == ["other"]
-    assert "expunge_memories_damaged 1.0" in service.ask("GET", "/metrics").text
-    assert service.ask("GET", "/v1/memories/other", status=500)["code"] == "damaged"
+    assert "expunge_memories_damaged 1.0" in service.request("GET", "/metrics").text
+    assert service.request("GET", "/v1/memories/other", status=500)["code"] == "damaged"
 
 
-def test_a_busy_store_says_when_to_come_back(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_store_says_when_to_come_back(service: ServiceClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(*_: Any) -> Any:
         raise Busy("another writer is at work")
 
     monkeypatch.setattr(type(service.store), "names", busy)
-    response = service.ask("GET", "/v1/memories")
+    response = service.request("GET", "/v1/memories")
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
 
 
 def test_a_defect_says_nothing_of_its_cause(
-    service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    service: ServiceClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: Any) -> Any:
         raise RuntimeError("planted-secret")
 
     monkeypatch.setattr(type(service.store), "names", broken)
     with caplog.at_level(logging.INFO):
-        response = service.ask("GET", "/v1/memories")
+        response = service.request("GET", "/v1/memories")
     assert response.status_code == 500
     assert response.json()["error"] == "Defect"
     assert response.json()["exit_code"] == 70
@@ -158,7 +158,9 @@ def test_a_defect_says_nothing_of_its_cause(
     assert any("broken" in place for place in line.about["at"])  # type: ignore[attr-defined]
 
 
-def test_a_memory_that_vanishes_in_the_middle_is_not_found(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_that_vanishes_in_the_middle_is_not_found(
+    service: ServiceClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stored = service.store["icu"]
     real = type(stored).delete
 
@@ -167,5 +169,5 @@ def test_a_memory_that_vanishes_in_the_middle_is_not_found(service: Service, mon
         return real(self, *args, **kwargs)
 
     monkeypatch.setattr(type(stored), "delete", slow)
-    assert service.ask("POST", "/v1/memories/icu/delete", {"id": "e1"}, status=404)["code"] == "not-found"
+    assert service.request("POST", "/v1/memories/icu/delete", {"id": "e1"}, status=404)["code"] == "not-found"
     assert issubclass(StoreError, ExpungeError)

@@ -28,11 +28,11 @@ from cryptography.x509.oid import NameOID
 
 import expunge
 import expunge.service
-from expunge.errors import InputError, MissingExtra, StoreError
+from expunge.errors import InputError, MissingExtra
 from expunge.service.server import Address
 from expunge.service.settings import Settings
 from expunge.service.tokens import SCOPES, Tokens
-from service.asking import Service, fill, running
+from service.service_client import ServiceClient, fill_store, running_service
 from store.server import Server
 from store.ward import appearance
 
@@ -102,7 +102,7 @@ def wait_for(what: Any, seconds: float = 60.0) -> None:
 def test_sigterm_finishes_what_is_in_flight(folder: Path) -> None:
     url = f"sqlite:///{folder / 'ward.db'}"
     headers = token_of(url)
-    with running(url) as (process, address, log):
+    with running_service(url) as (process, address, log):
         editors = Editors(address, headers, ["icu"], each=4)
         wait_for(lambda: editors.count() >= 8)
         process.send_signal(signal.SIGTERM)
@@ -124,7 +124,7 @@ def test_sigterm_finishes_what_is_in_flight(folder: Path) -> None:
 def shared(server: Server, folder: Path) -> tuple[str, Path]:
     """A filled store on PostgreSQL, and its key."""
     url, key = server.new_schema(), folder / "shared.pem"
-    fill(url, key)
+    fill_store(url, key)
     return url, key
 
 
@@ -132,7 +132,7 @@ def shared(server: Server, folder: Path) -> tuple[str, Path]:
 def test_a_killed_worker_loses_nothing(shared: tuple[str, Path]) -> None:
     url, key = shared
     headers = token_of(url, key)
-    with running(url, "--workers", "2", key=key) as (process, address, _):
+    with running_service(url, "--workers", "2", key=key) as (process, address, _):
         editors = Editors(address, headers, ["icu", "other"])
         wait_for(lambda: editors.count() >= 8)
         workers = [
@@ -160,140 +160,26 @@ def test_a_killed_worker_loses_nothing(shared: tuple[str, Path]) -> None:
 def test_workers_see_each_others_edits_at_once(shared: tuple[str, Path]) -> None:
     url, key = shared
     settings = Settings(url=url, signing_key=key, timeout=5.0)
-    one, other = Service(settings), Service(settings)
+    one, other = ServiceClient(settings), ServiceClient(settings)
     with one.client, other.client:
         for number in range(6):
             here, there = (one, other) if number % 2 else (other, one)
             body = {"key": [float(number)] * 4, "value": [0.0, 0.0], "id": f"n{number}"}
-            receipt = here.ask("POST", "/v1/memories/icu/admit", body, status=201)
-            assert there.ask("GET", "/v1/memories/icu", status=200)["digest"] == receipt["state_after"]
-            assert there.ask("GET", f"/v1/memories/icu/entries/n{number}", status=200)["key"] == body["key"]
-            there.ask("POST", "/v1/memories/icu/delete", {"id": f"n{number}"}, status=200)
-            assert here.ask("GET", f"/v1/memories/icu/entries/n{number}").status_code == 404
+            receipt = here.request("POST", "/v1/memories/icu/admit", body, status=201)
+            assert there.request("GET", "/v1/memories/icu", status=200)["digest"] == receipt["state_after"]
+            assert there.request("GET", f"/v1/memories/icu/entries/n{number}", status=200)["key"] == body["key"]
+            there.request("POST", "/v1/memories/icu/delete", {"id": f"n{number}"}, status=200)
+            assert here.request("GET", f"/v1/memories/icu/entries/n{number}").status_code == 404
         assert appearance(one.store["icu"]) == appearance(other.store["icu"])
         # A token, a hold and a job of one are known to the other.
-        text, token = one.house.tokens.create(["read"])
+        text, token = one.context.tokens.create(["read"])
         header = {"Authorization": f"Bearer {text}"}
         assert other.client.get("/v1", headers=header).status_code == 200
-        one.house.tokens.revoke(token.name)
+        one.context.tokens.revoke(token.name)
         assert other.client.get("/v1", headers=header).status_code == 401
-        job = one.ask("POST", "/v1/verify", status=200, Prefer="wait=30")
-        assert other.ask("GET", f"/v1/jobs/{job['id']}", status=200) == job
+        job = one.request("POST", "/v1/verify", status=200, Prefer="wait=30")
+        assert other.request("GET", f"/v1/jobs/{job['id']}", status=200) == job
         one.store.verify()
-
-
-def test_reads_do_not_wait_for_an_edit(service: Service) -> None:
-    """One edit holds its memory and three more wait for it; whoever reads is answered at once."""
-    inside, leave = threading.Event(), threading.Event()
-
-    def stall(*_: Any, **__: Any) -> Any:
-        inside.set()
-        leave.wait(20)
-        raise InputError("that was long enough")
-
-    results: list[int] = []
-
-    def edit() -> None:
-        results.append(service.ask("POST", "/v1/memories/icu/delete", {"id": "e1"}).status_code)
-
-    stored = service.store["icu"]
-    stored.delete = stall  # type: ignore[method-assign]
-    service.headers()
-    threads = [threading.Thread(target=edit) for _ in range(12)]
-    for thread in threads:
-        thread.start()
-    assert inside.wait(10)
-    try:
-        for _ in range(20):
-            assert service.ask("POST", "/v1/memories/icu/read", {"queries": [[0.0] * 4]}).status_code == 200
-        # Nor does an edit of another memory.
-        assert service.ask("POST", "/v1/memories/plane/delete", {"id": "e1"}).status_code == 200
-        assert results == []
-    finally:
-        leave.set()
-        for thread in threads:
-            thread.join(30)
-    assert results == [422] * 12
-
-
-def test_an_edit_that_waits_too_long_is_busy(folder: Path) -> None:
-    service = Service(Settings(url=f"sqlite:///{folder / 'ward.db'}", timeout=0.3))
-    inside, leave = threading.Event(), threading.Event()
-
-    def stall(*_: Any, **__: Any) -> Any:
-        inside.set()
-        leave.wait(20)
-        raise InputError("that was long enough")
-
-    service.store["icu"].prune = stall  # type: ignore[method-assign]
-    with service.client:
-        service.headers()
-        thread = threading.Thread(target=lambda: service.ask("POST", "/v1/memories/icu/prune", {}))
-        thread.start()
-        assert inside.wait(10)
-        response = service.ask("POST", "/v1/memories/icu/delete", {"id": "e1"})
-        leave.set()
-        thread.join()
-        assert (response.status_code, response.json()["error"]) == (503, "Busy")
-        assert response.headers["retry-after"] == "1"
-        assert service.ask("POST", "/v1/memories/icu/delete", {"id": "e1"}).status_code == 200
-
-
-def test_metrics_count_what_happened(service: Service) -> None:
-    service.ask("POST", "/v1/memories/icu/delete", {"id": "e1"}, status=200)
-    service.store.hold("icu", "e2", reason="case")
-    service.ask("POST", "/v1/memories/icu/delete", {"id": "e2"}, status=409)
-    service.ask("POST", "/v1/memories/icu/prune", {"mode": "forget"}, status=409)
-    service.ask("POST", "/v1/memories/plane/prune", {"mode": "forget"}, status=200)
-    text = service.ask("GET", "/metrics", scopes=("audit",)).text
-    values = dict(re.findall(r"^(\w+(?:\{.*\})?) ([-+0-9.e]+)$", text, re.M))
-    deleted = [name for name in values if name.startswith('expunge_edits_total{action="deletion"')]
-    assert sum(float(values[name]) for name in deleted) == 2
-    assert values['expunge_refusals_total{action="deletion"}'] == "1.0"
-    assert values['expunge_refusals_total{action="pruning"}'] == "1.0"
-    assert values["expunge_residual_count"] == "2.0"
-    assert float(values['expunge_residual_bucket{le="1e-09"}']) == 2
-    assert values['expunge_edit_seconds_count{action="deletion"}'] == "2.0"
-    rows = [row for name in service.store for row in service.store[name].warranties()]
-    assert float(values['expunge_certificates{status="valid"}']) == sum(row.status == "valid" for row in rows) > 0
-    assert float(values["expunge_log_size"]) == service.store.size
-    assert float(values["expunge_entries"]) == sum(len(service.store[name]) for name in service.store)
-    assert values["expunge_rescues_total"] == "0.0"
-    route = 'method="POST",route="/v1/memories/{name}/delete",status="409"'
-    assert values[f"expunge_request_seconds_count{{{route}}}"] == "1.0"
-    assert "icu" not in text
-
-
-def test_readiness_is_that_of_the_store(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert service.client.get("/ready").status_code == 200
-
-    def gone(*_: Any) -> Any:
-        raise StoreError("the database could not do it")
-
-    monkeypatch.setattr(type(service.store._database), "glance", gone)
-    assert service.client.get("/ready").status_code == 503
-    assert service.client.get("/health").status_code == 200
-
-
-def test_a_report_is_shown_to_whoever_has_a_ticket(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = folder / "report"
-    report.mkdir()
-    (report / "index.html").write_text("<h1>Audit</h1>", encoding="utf-8")
-    (report / "figure.svg").write_text("<svg/>", encoding="utf-8")
-    service = Service(Settings(url=f"sqlite:///{folder / 'ward.db'}", report=report))
-    with service.client:
-        url = service.ask("GET", "/v1/report", scopes=("audit",), status=200)["url"]
-        shown = service.client.get(url)
-        assert shown.text == "<h1>Audit</h1>"
-        assert shown.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
-        assert service.client.get(f"{url}figure.svg").status_code == 200
-        for path in (f"{url}../ward.db", f"{url}..%2fward.db", f"{url}%2fetc%2fpasswd", f"{url}nothing", f"{url}%00"):
-            assert service.client.get(path).status_code == 404, path
-        changed = url.replace(url.split(".")[0][-1] + ".", "9.")
-        assert changed == url or service.client.get(changed).status_code == 404
-        end = int(url.split("/")[2].split(".")[0])
-        monkeypatch.setattr(time, "time", lambda: end + 1.0)
-        assert service.client.get(url).status_code == 404
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.9.9.9"])
@@ -320,8 +206,8 @@ def test_a_port_that_is_taken_is_an_error_and_not_a_traceback() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(InputError, match="cannot listen"):
-            Address(port=taken.getsockname()[1]).found()
-    assert Address(port=0).found().port > 0
+            Address(port=taken.getsockname()[1]).resolved()
+    assert Address(port=0).resolved().port > 0
 
 
 @pytest.mark.slow
@@ -333,11 +219,11 @@ def test_the_demo_is_ready_with_a_token(folder: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:  # noqa: S603
         try:
             assert process.stdout is not None
-            told = json.loads(process.stdout.readline())
-            headers = {"Authorization": f"Bearer {told['token']}"}
-            wait_for(lambda: _ready(told["url"]))
-            about = httpx.get(f"{told['url']}v1", headers=headers).json()
-            chart = httpx.get(f"{told['url']}v1/memories/icu-plane/map", headers=headers).json()
+            started = json.loads(process.stdout.readline())
+            headers = {"Authorization": f"Bearer {started['token']}"}
+            wait_for(lambda: _ready(started["url"]))
+            about = httpx.get(f"{started['url']}v1", headers=headers).json()
+            chart = httpx.get(f"{started['url']}v1/memories/icu-plane/map", headers=headers).json()
         finally:
             process.terminate()
             process.wait(40)
@@ -367,11 +253,11 @@ def test_tls_from_end_to_end(tmp_path: Path) -> None:
     public_file.write_bytes(certificate.public_bytes(Encoding.PEM))
     private_file.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     url = f"sqlite:///{tmp_path / 'ward.db'}"
-    fill(url)
+    fill_store(url)
     headers = token_of(url)
     trusted = ssl.create_default_context(cafile=str(public_file))
     words = ("--tls-cert", str(public_file), "--tls-key", str(private_file))
-    with running(url, *words, trusted=trusted) as (_, address, _):
+    with running_service(url, *words, trusted=trusted) as (_, address, _):
         assert address.startswith("https://127.0.0.1:")
         with httpx.Client(base_url=address, headers=headers, verify=trusted) as client:
             answer = client.post("v1/memories/icu/delete", json={"ids": ["e3"]})

@@ -18,7 +18,7 @@ FORM = re.compile(r"expunge_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
 def test_a_token_is_found_by_its_text_alone(folder: Path) -> None:
     with expunge.open(f"sqlite:///{folder / 'ward.db'}") as store:
         tokens = Tokens(store)
-        text, token = tokens.create(["read", "erase"], memory="icu", note="desk")
+        text, token = tokens.create(["read", "erase"], memory="icu", note="executor")
         assert FORM.fullmatch(text)
         assert tokens.find(text) == token
         assert token.scopes == {"read", "erase"}
@@ -77,7 +77,7 @@ def test_the_commands(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = answer("token", "create", "--scope", "read", "--scope", "erase", "--memory", "icu", *store)
     assert FORM.fullmatch(made["token"])
     assert (made["scopes"], made["memory"]) == (["erase", "read"], "icu")
-    shown = call("token", "create", "--scope", "all", "--expires", "30d", "--note", "desk", *store)
+    shown = call("token", "create", "--scope", "all", "--expires", "30d", "--note", "executor", *store)
     assert FORM.fullmatch(shown.stdout.strip())
     listed = answers("token", "list", *store)
     assert len(listed) == 2

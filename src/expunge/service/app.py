@@ -1,9 +1,9 @@
 """The service as one ASGI application over one store.
 
-`create_app` opens the store and puts the parts together; `from_environment` is what each worker of `expunge serve`
-calls. A worker keeps nothing that another could not do without: memories are brought up to date from the database
-before they are read or edited, tokens and jobs live there too. On shutdown, requests in flight are finished by the
-server, jobs stop between two steps, and the store is closed.
+`create_app` opens the store and builds the application; each worker of `expunge serve` calls `from_environment`. A
+worker has no state of its own: memories are brought up to date from the database before they are read or edited, and
+tokens and jobs are in the database too. On shutdown the server finishes the requests in flight, jobs stop between two
+steps, and the store is closed.
 """
 
 from __future__ import annotations
@@ -24,22 +24,25 @@ try:
 except ImportError:
     raise MissingExtra("the service needs the extra: pip install 'expunge[service]'") from None
 
-from expunge.service.context import House
-from expunge.service.executor import Desk
+from expunge.service.context import ServiceContext
+from expunge.service.executor import Executor
 from expunge.service.frontend.files import add_open_routes
 from expunge.service.jobs import Jobs
-from expunge.service.log_format import set_up
+from expunge.service.log_format import configure_logging
 from expunge.service.metrics import Metrics
-from expunge.service.middleware import Gate
-from expunge.service.problems import MEDIA_TYPE, answer_of
-from expunge.service.routes import about, edits
-from expunge.service.routes import entry_list as entries
-from expunge.service.routes import hold_list as holds
-from expunge.service.routes import job_list as jobs
-from expunge.service.routes import ledger_pages as ledger
-from expunge.service.routes import memory_list as memories
-from expunge.service.routes import memory_queries as questions
-from expunge.service.schemas import responses as shapes
+from expunge.service.middleware import RequestMiddleware
+from expunge.service.problems import MEDIA_TYPE, problem_response
+from expunge.service.routes import (
+    about,
+    edits,
+    entry_list,
+    hold_list,
+    job_list,
+    ledger_pages,
+    memory_list,
+    memory_queries,
+)
+from expunge.service.schemas.responses import Problem
 from expunge.service.settings import Settings
 from expunge.service.tokens import Tokens
 
@@ -50,20 +53,20 @@ _DESCRIPTION = """A memory you can delete from, and prove it.
 Every route but `/health` and `/ready` needs a bearer token with one of the scopes in `x-scopes`. Errors are problem
 details (RFC 9457). Edits take `Idempotency-Key`, and `If-Match` with the entity tag of the memory's state."""
 
-# How long jobs may take to come to the end of a step when the service is stopped.
-_PATIENCE = 10.0
+# Seconds that jobs have to reach the end of a step when the service stops.
+_JOB_SECONDS = 10.0
 
 
 def create_app(settings: Settings) -> FastAPI:
     """One worker of the service."""
     store = settings.open()
-    desk = Desk(settings.timeout)
-    house = House(settings, store, Tokens(store), desk, Jobs(store, desk), Metrics(store))
+    executor = Executor(settings.timeout)
+    context = ServiceContext(settings, store, Tokens(store), executor, Jobs(store, executor), Metrics(store))
 
     @asynccontextmanager
-    async def living(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await house.jobs.stop(_PATIENCE)
+        await context.jobs.stop(_JOB_SECONDS)
         store.close()
 
     app = FastAPI(
@@ -72,48 +75,48 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        lifespan=living,
+        lifespan=lifespan,
         redirect_slashes=False,
     )
-    app.state.house = house
-    app.add_middleware(Gate, house=house)
-    for part in (about, memories, entries, questions, edits, jobs, ledger, holds):
-        app.include_router(part.routes)
+    app.state.context = context
+    app.add_middleware(RequestMiddleware, context=context)
+    for module in (about, memory_list, entry_list, memory_queries, edits, job_list, ledger_pages, hold_list):
+        app.include_router(module.routes)
     add_open_routes(app)
 
-    async def answer(request: Request, problem: Exception) -> Response:
-        return answer_of(request, problem)
+    async def respond(request: Request, problem: Exception) -> Response:
+        return problem_response(request, problem)
 
-    for kind in (ExpungeError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, answer)
-    app.openapi = lambda: _described(app)  # type: ignore[method-assign]
+    for error in (ExpungeError, RequestValidationError, HTTPException):
+        app.add_exception_handler(error, respond)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
 
 def from_environment() -> FastAPI:
     """One worker of `expunge serve`."""
-    set_up()
+    configure_logging()
     return create_app(Settings.from_environment())
 
 
-def _described(app: FastAPI) -> dict[str, Any]:
-    """OpenAPI, with problems as the answer wherever something is wrong."""
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI description, with a problem as the default response of every route."""
     if app.openapi_schema is not None:
         return app.openapi_schema
-    found = get_openapi(title=app.title, version=app.version, description=_DESCRIPTION, routes=app.routes)
-    parts = found["components"]
-    parts["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    described = get_openapi(title=app.title, version=app.version, description=_DESCRIPTION, routes=app.routes)
+    components = described["components"]
+    components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
     for unused in ("HTTPValidationError", "ValidationError"):
-        parts["schemas"].pop(unused, None)
-    schema = shapes.Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-    parts["schemas"] |= {**schema.pop("$defs", {}), "Problem": schema}
+        components["schemas"].pop(unused, None)
+    schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    components["schemas"] |= {**schema.pop("$defs", {}), "Problem": schema}
     problem = {
         "description": "What went wrong.",
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
-    for path in found["paths"].values():
+    for path in described["paths"].values():
         for operation in path.values():
             operation["responses"].pop("422", None)
             operation["responses"]["default"] = problem
-    app.openapi_schema = found
-    return found
+    app.openapi_schema = described
+    return described

@@ -1,8 +1,8 @@
-"""Who gets in. Every route says which scopes it takes; one that does not say cannot be made.
+"""Authorization of requests, and what a route may ask about one: its context, its token, its memory.
 
-A request is let in before its body is read: the token is looked up, its scopes are compared with the route's, and its
-memory with the one in the path. A token of one memory learns nothing of the others, not even whether they exist, but
-for the size of the log that they share.
+Every route declares which scopes it takes; a route without that declaration cannot be built. The token is checked
+before the body is read: its scopes against the route's, its memory against the one in the path. A token of one memory
+learns nothing of the others, not even whether they exist, except for the size of the ledger that they share.
 """
 
 from __future__ import annotations
@@ -16,105 +16,113 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from expunge.errors import InputError
-from expunge.service.context import House, house_of
+from expunge.service.context import ServiceContext
+from expunge.service.settings import Limits
 from expunge.service.tokens import SCOPES, Scope, Token
-from expunge.store import StoredMemory
+from expunge.store import Store, StoredMemory
 from expunge.store.backends.tables import memories
 
-__all__ = ["Guarded", "caller", "memory_of", "needs", "router"]
+__all__ = ["AuthorizedRoute", "context_of", "memory_of", "needs", "router", "token_of"]
 
-_BY_UUID = "uuid:"
+_UUID_PREFIX = "uuid:"
 
 
 def needs(*scopes: Scope, store_wide: bool = False) -> dict[str, Any]:
-    """What a route says of who may use it; any one of the scopes is enough. For `openapi_extra`."""
+    """The scopes that a route takes, for its `openapi_extra`; a token needs one of them."""
     return {"x-scopes": list(scopes), "x-store-wide": store_wide, "security": [{"bearer": []}]}
 
 
-class Guarded(APIRoute):
-    """A route that looks at the token first."""
+class AuthorizedRoute(APIRoute):
+    """A route that checks the token first."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Let in, then do what the route does."""
-        said = self.openapi_extra or {}
-        if "x-scopes" not in said or not set(said["x-scopes"]) <= set(SCOPES) or not said["x-scopes"]:
+        """The route's handler behind the check."""
+        declared = self.openapi_extra or {}
+        scopes = declared.get("x-scopes", [])
+        if not scopes or not set(scopes) <= set(SCOPES):
             raise TypeError(f"{self.path} does not say which scopes it needs")
-        inner, takes_body = super().get_route_handler(), self.body_field is not None
-        known = {parameter.alias for parameter in self.dependant.query_params}
+        handle, takes_body = super().get_route_handler(), self.body_field is not None
+        parameters = {parameter.alias for parameter in self.dependant.query_params}
 
         async def handler(request: Request) -> Response:
-            house = house_of(request)
-            token = await house.desk.read(_token, house, request.headers.get("authorization"))
+            context = context_of(request)
+            token = await context.executor.read(_find_token, context, request.headers.get("authorization"))
             request.state.token = token.name
-            if not token.scopes & set(said["x-scopes"]):
-                raise InputError(f"this needs one of the scopes {', '.join(said['x-scopes'])}", code="forbidden")
-            if said["x-store-wide"] and token.memory is not None:
+            if not token.scopes & set(scopes):
+                raise InputError(f"this needs one of the scopes {', '.join(scopes)}", code="forbidden")
+            if declared["x-store-wide"] and token.memory is not None:
                 raise InputError("this needs a token for the whole store; this one is for one memory", code="forbidden")
             if "name" in request.path_params:
-                name, request.state.asked = request.path_params["name"], None
-                if name.startswith(_BY_UUID):
-                    request.state.asked = name.removeprefix(_BY_UUID)
-                    name = await house.desk.read(_named, house, request.state.asked)
+                name, request.state.expected_uuid = request.path_params["name"], None
+                if name.startswith(_UUID_PREFIX):
+                    request.state.expected_uuid = name.removeprefix(_UUID_PREFIX)
+                    name = await context.executor.read(_name_of_uuid, context.store, request.state.expected_uuid)
                 if not token.covers(name):
                     raise InputError("this token is for another memory", code="forbidden")
                 request.state.memory = name
             request.state.caller = token
-            if strange := set(request.query_params) - known:
+            if unknown := set(request.query_params) - parameters:
                 # A dry run that is misspelt must not be taken for an edit.
-                raise InputError(f"there is no parameter {min(strange)!r:.80} here")
+                raise InputError(f"there is no parameter {min(unknown)!r:.80} here")
             if takes_body:
-                _check_body(request, house)
-            return await inner(request)
+                _check_body_headers(request, context.settings.limits)
+            return await handle(request)
 
         return handler
 
 
 def router(tag: str) -> APIRouter:
-    """A router whose routes are all guarded."""
-    return APIRouter(route_class=Guarded, tags=[tag])
+    """A router whose routes all check the token."""
+    return APIRouter(route_class=AuthorizedRoute, tags=[tag])
 
 
-def caller(request: Request) -> Token:
-    """Whose request it is."""
+def context_of(request: Request) -> ServiceContext:
+    """The context of the worker that answers a request."""
+    context: ServiceContext = request.app.state.context
+    return context
+
+
+def token_of(request: Request) -> Token:
+    """The token of a request."""
     token: Token = request.state.caller
     return token
 
 
 def memory_of(request: Request) -> StoredMemory:
-    """The memory that the path names. To be called in a thread."""
+    """The memory that the path names. It reads the store: call it in a thread."""
     try:
-        memory = house_of(request).store[request.state.memory]
+        memory = context_of(request).store[request.state.memory]
     except InputError:
         raise InputError("there is no such memory in this store", code="not-found") from None
-    if request.state.asked not in (None, memory.uuid):
+    if request.state.expected_uuid not in (None, memory.uuid):
         # Another memory was put under the name while the body came in, or in the middle of a batch.
         raise InputError("the memory was dropped in the meantime", code="not-found")
-    request.state.uuid = request.state.asked = memory.uuid
+    request.state.uuid = request.state.expected_uuid = memory.uuid
     return memory
 
 
-def _token(house: House, header: str | None) -> Token:
+def _find_token(context: ServiceContext, header: str | None) -> Token:
     scheme, _, text = (header or "").partition(" ")
     if scheme.lower() != "bearer":
         raise InputError("send a token: Authorization: Bearer …", code="unauthenticated")
-    token = house.tokens.find(text.strip())
+    token = context.tokens.find(text.strip())
     if token is None:
         raise InputError("the token is unknown, expired or revoked", code="unauthenticated")
     return token
 
 
-def _named(house: House, uuid: str) -> str | None:
-    """Name of the memory with a UUID, by which it goes in a path if its name does not fit into one."""
+def _name_of_uuid(store: Store, uuid: str) -> str | None:
+    """Name of the memory with a UUID, which stands in a path for a name that does not fit there."""
     if not uuid.isascii() or not uuid.isprintable():
         return None
-    row = house.store._database.glance(select(memories.c.name).where(memories.c.uuid == uuid))
+    row = store._database.glance(select(memories.c.name).where(memories.c.uuid == uuid))
     return None if row is None else row.name
 
 
-def _check_body(request: Request, house: House) -> None:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json" and not kind.endswith("+json"):
+def _check_body_headers(request: Request, limits: Limits) -> None:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json" and not media_type.endswith("+json"):
         raise InputError("send JSON, as Content-Type: application/json", code="unsupported-media-type")
     length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > house.settings.limits.body_bytes:
-        raise InputError(f"a body has at most {house.settings.limits.body_bytes} bytes", code="too-large")
+    if length.isdigit() and int(length) > limits.body_bytes:
+        raise InputError(f"a body has at most {limits.body_bytes} bytes", code="too-large")

@@ -1,15 +1,14 @@
-"""Where the work happens: in threads, so that no request waits for the event loop, and reads never for edits.
+"""Threads of one worker: no request blocks the event loop, and reads do not wait for edits.
 
-Reads, edits and long jobs have threads of their own. An edit takes its turn at its memory here, without a thread,
-before the store's own lock is asked: forty edits of one memory occupy one thread, and whoever reads finds the others
-free. An edit that has begun is finished, whether or not its client still listens.
+Reads, edits and long jobs have threads of their own. An edit waits for its memory here, without a thread, before it
+asks for the store's own lock: forty edits of one memory occupy one thread, and the other threads stay free. An edit
+that has started runs to its end, even if its client no longer listens.
 """
 
 from __future__ import annotations
 
-import functools
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import anyio
@@ -17,15 +16,15 @@ import anyio.to_thread
 
 from expunge.store import Busy
 
-__all__ = ["Desk"]
+__all__ = ["Executor"]
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 # Together they stay below the connections that a database's pool hands out.
 READERS, WRITERS, WORKERS = 8, 4, 2
 
 
-class Desk:
+class Executor:
     """Threads of one worker."""
 
     def __init__(self, timeout: float) -> None:
@@ -33,25 +32,24 @@ class Desk:
         self._readers = anyio.CapacityLimiter(READERS)
         self._writers = anyio.CapacityLimiter(WRITERS)
         self._workers = anyio.CapacityLimiter(WORKERS)
-        self._turns: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
+        self._locks: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
 
-    async def read(self, act: Callable[..., Made], *given: Any, **named: Any) -> Made:
-        """Do something that changes nothing."""
-        return await anyio.to_thread.run_sync(functools.partial(act, *given, **named), limiter=self._readers)
+    def read(self, function: Callable[..., Result], *args: Any) -> Coroutine[Any, Any, Result]:
+        """Run a function that changes nothing."""
+        return anyio.to_thread.run_sync(function, *args, limiter=self._readers)
 
-    async def edit(self, what: str, act: Callable[..., Made], *given: Any, **named: Any) -> Made:
-        """Do something to a memory, named by its UUID, when its turn has come. Raises Busy when that takes too long."""
-        turn = self._turns[what]
+    async def edit(self, what: str, function: Callable[..., Result], *args: Any) -> Result:
+        """Run a function that edits ``what`` when no other one does. Raises Busy if that takes too long."""
+        lock = self._locks[what]
         with anyio.move_on_after(self._timeout) as waiting:
-            await turn.acquire()
+            await lock.acquire()
         if waiting.cancelled_caught:
             raise Busy(f"others have been editing it for {self._timeout:g} s; nothing was done, try again")
         try:
-            return await anyio.to_thread.run_sync(functools.partial(act, *given, **named), limiter=self._writers)
+            return await anyio.to_thread.run_sync(function, *args, limiter=self._writers)
         finally:
-            turn.release()
+            lock.release()
 
-    async def work(self, act: Callable[..., Made], *given: Any) -> Made:
-        """Do something long; a cancellation leaves it to itself."""
-        run = functools.partial(act, *given)
-        return await anyio.to_thread.run_sync(run, limiter=self._workers, abandon_on_cancel=True)
+    def work(self, function: Callable[..., Result], *args: Any) -> Coroutine[Any, Any, Result]:
+        """Run a long function; when the caller is cancelled, the thread runs on."""
+        return anyio.to_thread.run_sync(function, *args, limiter=self._workers, abandon_on_cancel=True)

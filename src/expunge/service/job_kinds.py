@@ -1,7 +1,7 @@
 """The kinds of long jobs: who may start and see one, and what it does.
 
-Each can be begun again from its specification: proofs and verifications change nothing, and an erasure runs under an
-idempotency key, so that memories it has been through are not edited twice.
+Each can be started again from its specification: proofs and verifications change nothing, and an erasure runs under an
+idempotency key, so that no memory is edited twice.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from expunge.errors import InputError, StoreError
 from expunge.service.tokens import Scope
 from expunge.store import Store
 
-__all__ = ["KINDS", "Kind", "Progress"]
+__all__ = ["JOB_KINDS", "JobKind", "Progress"]
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One kind of job. ``act`` takes the store, the specification and whom to tell how far it is."""
+class JobKind:
+    """One kind of job. ``run`` takes the store, the specification, and the function that records progress."""
 
     name: str
     scopes: tuple[Scope, ...]
     store_wide: bool
-    act: Callable[[Store, dict[str, Any], Progress], dict[str, Any]]
+    run: Callable[[Store, dict[str, Any], Progress], dict[str, Any]]
 
 
 def _prove(store: Store, spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
@@ -82,12 +82,12 @@ def _vacuum(store: Store, spec: dict[str, Any], progress: Progress) -> dict[str,
     return vars(store.vacuum())
 
 
-KINDS: dict[str, Kind] = {
+JOB_KINDS: dict[str, JobKind] = {
     kind.name: kind
     for kind in (
-        Kind("proof", ("read", "audit"), False, _prove),
-        Kind("subject_erasure", ("erase",), True, _erase),
-        Kind("verification", ("audit", "admin"), True, _verify),
-        Kind("vacuum", ("admin",), True, _vacuum),
+        JobKind("proof", ("read", "audit"), False, _prove),
+        JobKind("subject_erasure", ("erase",), True, _erase),
+        JobKind("verification", ("audit", "admin"), True, _verify),
+        JobKind("vacuum", ("admin",), True, _vacuum),
     )
 }

@@ -1,9 +1,9 @@
-"""Long jobs as resources, kept in the database: any worker can tell how far one is, and finish what another began.
+"""Long jobs as resources in the database: any worker can report the progress of one, and finish what another started.
 
-The row of a job is found by a hash of its id. What was asked, and what came of it, are sealed under the id itself,
+The row of a job is found by a hash of its id. Its specification and its result are encrypted under the id itself,
 which only the client has: they may name a subject or entries, and these must not outlive an erasure in the clear
-(``docs/formats/store.md``). A worker signs on to its running jobs every few seconds. When it dies, or is told to stop
-in the middle, the next question about the job makes the worker that is asked take it up again.
+(``docs/formats/store.md``). A worker updates its running jobs every few seconds. When it dies, or has to stop in the
+middle, the worker that gets the next request about the job runs it again.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select, update
 
 from expunge.errors import ExpungeError
-from expunge.service.executor import Desk
-from expunge.service.job_kinds import KINDS, Kind
-from expunge.service.log_format import where_it_broke
-from expunge.service.problems import problem_of
+from expunge.service.executor import Executor
+from expunge.service.job_kinds import JOB_KINDS, JobKind, Progress
+from expunge.service.log_format import traceback_places
+from expunge.service.problems import problem_details
 from expunge.store import Conflict, Store
 from expunge.store.backends.tables import jobs
 from expunge.store.encryption import seal_request, unseal_request
@@ -36,23 +36,23 @@ __all__ = ["Job", "Jobs"]
 
 log = logging.getLogger("expunge.service")
 
-BEAT = 5.0
-ORPHANED = 20.0
-KEPT = 7 * 86_400.0
+HEARTBEAT_SECONDS = 5.0
+ORPHAN_SECONDS = 20.0
+KEPT_SECONDS = 7 * 86_400.0
 
 _UNFINISHED = ("queued", "running")
 
 
 class Stopped(ExpungeError):
-    """Raised in a job whose worker is about to stop; what is done stays done."""
+    """Raised in a job whose worker is about to stop; its finished steps are kept."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is known of a job. ``state`` is queued, running, done, failed or interrupted; times are milliseconds."""
+    """A job as it is stored. ``state`` is queued, running, done, failed or interrupted; times are milliseconds."""
 
     id: str
-    kind: Kind
+    kind: JobKind
     state: str
     done: int
     total: int
@@ -64,33 +64,33 @@ class Job:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will come of it by itself."""
+        """Whether it is done or has failed."""
         return self.state in ("done", "failed")
 
 
 class Jobs:
-    """The jobs of one worker, and sight of the others'."""
+    """The jobs of one store: those that this worker runs, and the rows of all others."""
 
-    def __init__(self, store: Store, desk: Desk, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: Store, executor: Executor, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._database = store._database
-        self._desk = desk
+        self._executor = executor
         self._clock = clock
         self._worker = secrets.token_hex(8)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopping = threading.Event()
-        self._pulse: asyncio.Task[None] | None = None
+        self._heartbeat_task: asyncio.Task[None] | None = None
 
     async def start(self, kind: str, spec: dict[str, Any], key: str | None = None) -> Job:
-        """Begin a job. Under a key it is begun once; asked again, it goes on, or is begun anew if it has failed."""
-        name = secrets.token_urlsafe(32) if key is None else self._derived(kind, key)
-        job, made = await self._desk.read(self._enter, name, KINDS[kind], spec)
-        return self._launched(job) if made else await self._attended(job, again=True)
+        """Start a job. A key starts it once; the same key again continues it, or restarts it if it has failed."""
+        job_id = secrets.token_urlsafe(32) if key is None else self._id_from_key(kind, key)
+        job, inserted = await self._executor.read(self._insert, job_id, JOB_KINDS[kind], spec)
+        return self._launch(job) if inserted else await self._ensure_running(job, retry_failed=True)
 
-    async def find(self, name: str) -> Job | None:
-        """A job by its id; one that nobody is working on any more is taken up."""
-        job = await self._desk.read(self._row, name)
-        return None if job is None else await self._attended(job)
+    async def find(self, job_id: str) -> Job | None:
+        """A job by its id. If no worker runs it any more, this one does."""
+        job = await self._executor.read(self._find, job_id)
+        return None if job is None else await self._ensure_running(job)
 
     async def wait(self, job: Job, seconds: float) -> Job:
         """The job when it has finished, or as it is after some seconds."""
@@ -102,21 +102,21 @@ class Jobs:
                 await asyncio.wait([task], timeout=left)
             else:
                 await asyncio.sleep(min(0.2, left))
-            found: Job | None = await self._desk.read(self._row, job.id)
+            found: Job | None = await self._executor.read(self._find, job.id)
             job = found or job
         return job
 
-    async def stop(self, patience: float) -> None:
-        """Let jobs come to the end of a step, and leave the rest to others."""
+    async def stop(self, seconds: float) -> None:
+        """Let jobs reach the end of a step for some seconds, and mark the others as interrupted."""
         self._stopping.set()
-        if self._pulse is not None:
-            self._pulse.cancel()
+        if self._heartbeat_task is not None:
+            self._heartbeat_task.cancel()
         if self._tasks:
-            await asyncio.wait(list(self._tasks.values()), timeout=patience)
-        for name, task in list(self._tasks.items()):
+            await asyncio.wait(list(self._tasks.values()), timeout=seconds)
+        for job_id, task in list(self._tasks.items()):
             task.cancel()
             with suppress(ExpungeError):
-                self._update(name, state="interrupted")
+                self._update(job_id, state="interrupted")
 
     def counts(self) -> dict[str, int]:
         """How many jobs there are, by state."""
@@ -124,64 +124,64 @@ class Jobs:
             rows = connection.execute(select(jobs.c.state, func.count()).group_by(jobs.c.state)).all()
         return {str(state): int(count) for state, count in rows}
 
-    async def _attended(self, job: Job, *, again: bool = False) -> Job:
-        """Make sure that somebody is working on a job, unless it is over."""
-        silent = self._clock() * 1000 - job.updated > ORPHANED * 1000
-        left = job.state == "interrupted" or (job.state in _UNFINISHED and silent)
-        if job.id in self._tasks or not (left or (again and job.state == "failed")):
+    async def _ensure_running(self, job: Job, *, retry_failed: bool = False) -> Job:
+        """Run an unfinished job here if no worker runs it."""
+        silent = self._clock() * 1000 - job.updated > ORPHAN_SECONDS * 1000
+        abandoned = job.state == "interrupted" or (job.state in _UNFINISHED and silent)
+        if job.id in self._tasks or not (abandoned or (retry_failed and job.state == "failed")):
             return job
-        if not await self._desk.read(self._take, job):
-            return await self._desk.read(self._row, job.id) or job
-        return self._launched(replace(job, state="queued", problem=None))
+        if not await self._executor.read(self._claim, job):
+            return await self._executor.read(self._find, job.id) or job
+        return self._launch(replace(job, state="queued", problem=None))
 
-    def _launched(self, job: Job) -> Job:
+    def _launch(self, job: Job) -> Job:
         if job.id not in self._tasks:
             self._tasks[job.id] = task = asyncio.create_task(self._run(job))
             task.add_done_callback(lambda _: self._tasks.pop(job.id, None))
-            if self._pulse is None or self._pulse.done():
-                self._pulse = asyncio.create_task(self._beat())
+            if self._heartbeat_task is None or self._heartbeat_task.done():
+                self._heartbeat_task = asyncio.create_task(self._heartbeat())
         return job
 
     async def _run(self, job: Job) -> None:
         state, result, problem = "failed", None, None
         try:
-            await self._desk.read(self._update, job.id, state="running")
-            result = await self._desk.work(job.kind.act, self._store, job.spec, self._progress(job.id))
+            await self._executor.read(lambda: self._update(job.id, state="running"))
+            result = await self._executor.work(job.kind.run, self._store, job.spec, self._progress(job.id))
             state = "done"
         except Stopped:
             state = "interrupted"
-        except Exception as found:
-            problem = problem_of(found)
-            if not isinstance(found, ExpungeError):
-                log.error("defect", extra={"about": {"job": job.kind.name, "at": where_it_broke(found)}})
+        except Exception as error:
+            problem = problem_details(error)
+            if not isinstance(error, ExpungeError):
+                log.error("defect", extra={"about": {"job": job.kind.name, "at": traceback_places(error)}})
         try:
-            content = self._sealed(job.id, job.spec, result, problem)
-            await self._desk.read(self._finish, job.id, state, content)
+            content = self._encrypted(job.id, job.spec, result, problem)
+            await self._executor.read(self._finish, job.id, state, content)
             log.info("job", extra={"about": {"kind": job.kind.name, "state": state}})
-        except ExpungeError as found:
-            # It goes silent, and whoever asks for it next makes it run again.
-            log.warning("job", extra={"about": {"kind": job.kind.name, "error": found.code}})
+        except ExpungeError as error:
+            # The row gets no more heartbeats, so that the next request for the job runs it again.
+            log.warning("job", extra={"about": {"kind": job.kind.name, "error": error.code}})
 
-    def _progress(self, name: str) -> Callable[[int, int], None]:
-        def told(done: int, total: int) -> None:
+    def _progress(self, job_id: str) -> Progress:
+        def record(done: int, total: int) -> None:
             if self._stopping.is_set() and done < total:
                 raise Stopped("the worker is about to stop")
-            self._update(name, done=done, total=total)
+            self._update(job_id, done=done, total=total)
 
-        return told
+        return record
 
-    async def _beat(self) -> None:
+    async def _heartbeat(self) -> None:
         while self._tasks:
-            await asyncio.sleep(BEAT)
-            for name in list(self._tasks):
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            for job_id in list(self._tasks):
                 with suppress(ExpungeError):
-                    await self._desk.read(self._update, name)
+                    await self._executor.read(self._update, job_id)
 
-    def _enter(self, name: str, kind: Kind, spec: dict[str, Any]) -> tuple[Job, bool]:
-        """The row of a job, and whether it was made just now."""
+    def _insert(self, job_id: str, kind: JobKind, spec: dict[str, Any]) -> tuple[Job, bool]:
+        """The job with an id, and whether it was inserted just now."""
         now = int(self._clock() * 1000)
         row = {
-            "token": _token(name),
+            "token": _row_key(job_id),
             "kind": kind.name,
             "state": "queued",
             "done": 0,
@@ -189,55 +189,55 @@ class Jobs:
             "worker": self._worker,
             "created": now,
             "beat": now,
-            "content": self._sealed(name, spec, None, None),
+            "content": self._encrypted(job_id, spec, None, None),
         }
         with self._database.writing(f"{self._store.uuid} jobs") as connection:
-            connection.execute(delete(jobs).where(jobs.c.created < now - int(KEPT * 1000)))
+            connection.execute(delete(jobs).where(jobs.c.created < now - int(KEPT_SECONDS * 1000)))
             known = connection.execute(select(jobs).where(jobs.c.token == row["token"])).first()
             if known is None:
                 connection.execute(insert(jobs), row)
                 connection.commit()
-                return Job(name, kind, "queued", 0, 1, now, now, spec, None, None), True
+                return Job(job_id, kind, "queued", 0, 1, now, now, spec, None, None), True
             connection.commit()
-        job = self._job(name, known)
+        job = self._job(job_id, known)
         if job.spec != spec or job.kind is not kind:
             raise Conflict("this idempotency key was used for another request; nothing was done")
         return job, False
 
-    def _row(self, name: str) -> Job | None:
-        row = self._database.glance(select(jobs).where(jobs.c.token == _token(name)))
-        return None if row is None else self._job(name, row)
+    def _find(self, job_id: str) -> Job | None:
+        row = self._database.glance(select(jobs).where(jobs.c.token == _row_key(job_id)))
+        return None if row is None else self._job(job_id, row)
 
-    def _take(self, job: Job) -> bool:
-        """Become the one who works on it; False if another was faster."""
+    def _claim(self, job: Job) -> bool:
+        """Make this worker the one that runs a job; False if another was faster."""
         now = max(int(self._clock() * 1000), job.updated + 1)
         with self._database.writing(f"{self._store.uuid} jobs") as connection:
-            taken = connection.execute(
+            claimed = connection.execute(
                 update(jobs)
-                .where(jobs.c.token == _token(job.id), jobs.c.beat == job.updated, jobs.c.state == job.state)
+                .where(jobs.c.token == _row_key(job.id), jobs.c.beat == job.updated, jobs.c.state == job.state)
                 .values(worker=self._worker, state="queued", beat=now)
             )
             connection.commit()
-        return taken.rowcount == 1
+        return claimed.rowcount == 1
 
-    def _update(self, name: str, **values: Any) -> None:
+    def _update(self, job_id: str, **values: Any) -> None:
         with self._database.writing(f"{self._store.uuid} jobs") as connection:
             connection.execute(
                 update(jobs)
-                .where(jobs.c.token == _token(name), jobs.c.worker == self._worker)
+                .where(jobs.c.token == _row_key(job_id), jobs.c.worker == self._worker)
                 .values(beat=int(self._clock() * 1000), **values)
             )
             connection.commit()
 
-    def _finish(self, name: str, state: str, content: bytes) -> None:
-        reached = {"done": jobs.c.total} if state == "done" else {}
-        self._update(name, state=state, content=content, **reached)
+    def _finish(self, job_id: str, state: str, content: bytes) -> None:
+        progress = {"done": jobs.c.total} if state == "done" else {}
+        self._update(job_id, state=state, content=content, **progress)
 
-    def _job(self, name: str, row: Any) -> Job:
-        content = unseal_request(f"{self._store.uuid} job", name, bytes(row.content))
+    def _job(self, job_id: str, row: Any) -> Job:
+        content = unseal_request(f"{self._store.uuid} job", job_id, bytes(row.content))
         return Job(
-            id=name,
-            kind=KINDS[row.kind],
+            id=job_id,
+            kind=JOB_KINDS[row.kind],
             state=row.state,
             done=row.done,
             total=row.total,
@@ -248,15 +248,15 @@ class Jobs:
             problem=content["problem"],
         )
 
-    def _sealed(self, name: str, spec: dict[str, Any], result: Any, problem: Any) -> bytes:
-        return seal_request(f"{self._store.uuid} job", name, {"spec": spec, "result": result, "problem": problem})
+    def _encrypted(self, job_id: str, spec: dict[str, Any], result: Any, problem: Any) -> bytes:
+        return seal_request(f"{self._store.uuid} job", job_id, {"spec": spec, "result": result, "problem": problem})
 
-    def _derived(self, kind: str, key: str) -> str:
-        """Id of the job under an idempotency key: whoever has the one can have the other."""
+    def _id_from_key(self, kind: str, key: str) -> str:
+        """Id of the job under an idempotency key: it follows from the key."""
         strong = strengthened(self._store._identity.pepper, key)
-        told = f"expunge/job-id/v1\n{self._store.uuid}\n{kind}\n{strong}".encode()
-        return base64.urlsafe_b64encode(hashlib.sha256(told).digest()).decode().rstrip("=")
+        text = f"expunge/job-id/v1\n{self._store.uuid}\n{kind}\n{strong}".encode()
+        return base64.urlsafe_b64encode(hashlib.sha256(text).digest()).decode().rstrip("=")
 
 
-def _token(name: str) -> bytes:
-    return hashlib.sha256(b"expunge/job/v1\n" + name.encode("utf-8", "surrogatepass")).digest()
+def _row_key(job_id: str) -> bytes:
+    return hashlib.sha256(b"expunge/job/v1\n" + job_id.encode("utf-8", "surrogatepass")).digest()

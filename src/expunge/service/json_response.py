@@ -1,4 +1,4 @@
-"""Results as JSON: infinities as text, arrays as lists, bytes as base64, and the same shapes everywhere."""
+"""JSON responses (infinities as text, arrays as lists, bytes as base64), and the contents that several routes send."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from expunge.problem.partition import Partition
 from expunge.store import Preview, StoredMemory
 
 __all__ = [
-    "Answer",
-    "fraction",
+    "JsonResponse",
     "groups_of",
     "payload_content",
     "preview_content",
+    "remaining_fraction",
+    "response_with_etag",
     "summary_content",
-    "tagged",
     "warranty_content",
 ]
 
 
-class Answer(JSONResponse):
+class JsonResponse(JSONResponse):
     """A JSON response."""
 
     def render(self, content: Any) -> bytes:
@@ -37,9 +37,9 @@ class Answer(JSONResponse):
         return json.dumps(_plain(content), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-def tagged(content: Any, digest: str, status: int = 200, **headers: str) -> Answer:
-    """An answer about one version of a memory, whose digest is its entity tag."""
-    return Answer(content, status_code=status, headers={"ETag": f'"{digest}"', **headers})
+def response_with_etag(content: Any, digest: str, status: int = 200, **headers: str) -> JsonResponse:
+    """A response about one version of a memory, with the version's digest as entity tag."""
+    return JsonResponse(content, status_code=status, headers={"ETag": f'"{digest}"', **headers})
 
 
 def preview_content(preview: Preview) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def preview_content(preview: Preview) -> dict[str, Any]:
 def summary_content(memory: StoredMemory) -> dict[str, Any]:
     """A memory in numbers."""
 
-    def seen(view: View) -> dict[str, Any]:
+    def content_of(view: View) -> dict[str, Any]:
         groups = Partition.of(view.coefficients, view.state.cap)
         records = view.warranties.records
         return {
@@ -72,7 +72,7 @@ def summary_content(memory: StoredMemory) -> dict[str, Any]:
             "value_dimension": int(view.entries.values.shape[1]),
         }
 
-    content = {"name": memory.name, "uuid": memory.uuid, **memory.look(seen)}
+    content = {"name": memory.name, "uuid": memory.uuid, **memory.look(content_of)}
     return content | {"nu": memory.nu, "deletable": memory.deletable, "initial_size": memory.initial_size}
 
 
@@ -81,8 +81,8 @@ def groups_of(view: View) -> list[str]:
     groups = Partition.of(view.coefficients, view.state.cap)
     names = np.full(view.size, "reserve", dtype="<U7")
     names[groups.margin], names[groups.bound] = "margin", "bound"
-    found: list[str] = names.tolist()
-    return found
+    listed: list[str] = names.tolist()
+    return listed
 
 
 def payload_content(encoded: bytes | None) -> Any:
@@ -92,11 +92,11 @@ def payload_content(encoded: bytes | None) -> Any:
 
 
 def warranty_content(row: Warranty, subject: str | None) -> dict[str, Any]:
-    """Where a pruned entry stands."""
-    return {**vars(row), "subject": subject, "fraction": fraction(row)}
+    """The warranty of a pruned entry."""
+    return {**vars(row), "subject": subject, "fraction": remaining_fraction(row)}
 
 
-def fraction(row: Warranty) -> float:
+def remaining_fraction(row: Warranty) -> float:
     """What is left of a warranty, from 1 when it was issued to 0."""
     if row.status == "expired" or not row.slack > 0.0:
         return 0.0

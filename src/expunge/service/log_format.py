@@ -1,6 +1,6 @@
-"""Structured logs: one JSON object a line, with no content in it.
+"""Structured logs: one JSON object per line, with no content in it.
 
-Requests appear by their route's template, never by the path that was asked for, because names, ids and cursors are in
+Requests appear by their route's template, never by the path of the request, because names, ids and cursors are in
 that; tokens by their names, memories by their UUIDs. Of a defect the log has the class and the places in the code it
 passed through, but not its message, which may quote what it stumbled over.
 """
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-__all__ = ["JsonLines", "set_up", "where_it_broke"]
+__all__ = ["JsonLines", "configure_logging", "traceback_places"]
 
 
 class JsonLines(logging.Formatter):
@@ -33,18 +33,18 @@ class JsonLines(logging.Formatter):
             **getattr(record, "about", {}),
         }
         if record.exc_info and record.exc_info[1] is not None:
-            line["at"] = where_it_broke(record.exc_info[1])
+            line["at"] = traceback_places(record.exc_info[1])
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def where_it_broke(problem: BaseException) -> list[str]:
+def traceback_places(problem: BaseException) -> list[str]:
     """Class of an error and the places that it passed through, innermost last, without its message."""
     frames = traceback.extract_tb(problem.__traceback__)
     places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames[-12:]]
     return [type(problem).__name__, *places]
 
 
-def set_up(stream: TextIO = sys.stderr, level: int = logging.INFO) -> None:
+def configure_logging(stream: TextIO = sys.stderr, level: int = logging.INFO) -> None:
     """Send every log of this process to a stream, as JSON lines."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())

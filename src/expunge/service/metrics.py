@@ -1,8 +1,8 @@
 """Prometheus metrics: what this service has done, and what the store holds.
 
 Counters and histograms are added up over the workers of one `expunge serve` (`PROMETHEUS_MULTIPROC_DIR`, which it
-sets when it starts several); what the store holds is looked up when asked, so every worker of every machine says the
-same. Labels are route templates, outcomes and states: there is no name, id or subject among them.
+sets when it starts several). What the store holds is read per scrape, so that every worker of every machine reports
+the same. Labels are route templates, outcomes and states: no name, id or subject is among them.
 """
 
 from __future__ import annotations
@@ -34,54 +34,58 @@ class Metrics:
     """Metrics of one worker."""
 
     def __init__(self, store: Store) -> None:
-        own = self._own = CollectorRegistry()
-        self._held = _Held(store)
+        registry = self._registry = CollectorRegistry()
+        self._store_collector = _StoreCollector(store)
         self._requests = Histogram(
             "expunge_request_seconds",
             "Time to answer a request.",
             ["method", "route", "status"],
-            registry=own,
+            registry=registry,
             buckets=_SECONDS,
         )
-        self._edits = Counter("expunge_edits", "Edits by action and outcome.", ["action", "outcome"], registry=own)
-        self._rescues = Counter("expunge_rescues", "Edits that a stricter solve had to rescue.", registry=own)
-        self._refusals = Counter("expunge_refusals", "Edits that were refused.", ["action"], registry=own)
+        self._edits = Counter("expunge_edits", "Edits by action and outcome.", ["action", "outcome"], registry=registry)
+        self._rescues = Counter("expunge_rescues", "Edits that a stricter solve had to rescue.", registry=registry)
+        self._refusals = Counter("expunge_refusals", "Edits that were refused.", ["action"], registry=registry)
         self._residuals = Histogram(
-            "expunge_residual", "Worst error of published states.", registry=own, buckets=_RESIDUALS
+            "expunge_residual", "Worst error of published states.", registry=registry, buckets=_RESIDUALS
         )
         self._seconds = Histogram(
-            "expunge_edit_seconds", "Time of an edit, durable and signed.", ["action"], registry=own, buckets=_SECONDS
+            "expunge_edit_seconds",
+            "Time of an edit, durable and signed.",
+            ["action"],
+            registry=registry,
+            buckets=_SECONDS,
         )
 
-    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+    def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request that was answered."""
         self._requests.labels(method, route, f"{status}").observe(seconds)
 
-    def edited(self, action: str, receipt: Receipt, seconds: float) -> None:
-        """An edit was applied or refused."""
+    def observe_edit(self, action: str, receipt: Receipt, seconds: float) -> None:
+        """Count an edit that was applied or refused."""
         self._edits.labels(action, receipt.outcome).inc()
         self._seconds.labels(action).observe(seconds)
         if receipt.outcome == "refused":
             self._refusals.labels(action).inc()
             return
         self._residuals.observe(receipt.check.worst)
-        # A rebuild may be rescued too, and its outcome is another.
+        # A rebuild may be rescued too, although its outcome is not "rescued".
         if not all(attempt.passed for attempt in receipt.attempts):
             self._rescues.inc()
 
     def text(self, jobs: dict[str, int]) -> bytes:
         """Everything, in Prometheus's text format."""
-        done = self._own
+        of_service = self._registry
         if os.environ.get(MULTIPROCESS):
-            done = CollectorRegistry()
-            MultiProcessCollector(done)  # type: ignore[no-untyped-call]
-        held = CollectorRegistry()
-        self._held.jobs = jobs
-        held.register(self._held)
-        return generate_latest(done) + generate_latest(held)
+            of_service = CollectorRegistry()
+            MultiProcessCollector(of_service)  # type: ignore[no-untyped-call]
+        of_store = CollectorRegistry()
+        self._store_collector.jobs = jobs
+        of_store.register(self._store_collector)
+        return generate_latest(of_service) + generate_latest(of_store)
 
 
-class _Held(Collector):
+class _StoreCollector(Collector):
     """What the store holds. Certificates are counted again only where a memory has been edited since."""
 
     def __init__(self, store: Store) -> None:

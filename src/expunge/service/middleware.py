@@ -1,7 +1,7 @@
-"""What every request passes through: an id, a size limit, security headers, one log line, one measurement, one span.
+"""The middleware around every request: an id, a size limit, security headers, a log line, a measurement, a span.
 
-Nothing gets past it as an exception. A defect leaves as a problem that says nothing of its cause, and in the log as the
-places in the code that it passed through.
+No exception leaves it. The client sees a defect as a problem without its cause; the log has the places in the code that
+it passed through. Spans need the OpenTelemetry API; their attributes are those of the log line, without content.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -16,14 +18,20 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from expunge.service.context import House
-from expunge.service.log_format import where_it_broke
-from expunge.service.problems import answer_of
-from expunge.service.tracing import span
+from expunge.service.context import ServiceContext
+from expunge.service.log_format import traceback_places
+from expunge.service.problems import problem_response
 
-__all__ = ["Gate", "security_headers"]
+try:
+    from opentelemetry import propagate, trace
+except ImportError:
+    trace = None  # type: ignore[assignment]
+
+__all__ = ["RequestMiddleware", "security_headers"]
 
 log = logging.getLogger("expunge.service")
+
+SetAttributes = Callable[[Mapping[str, str | int | None]], None]
 
 _ALWAYS = {
     "X-Content-Type-Options": "nosniff",
@@ -40,79 +48,79 @@ _REPORT = (
     "sandbox; default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-# A method is the client's word, and may be anything.
+# A client may send any word as a method.
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _API = "default-src 'none'; frame-ancestors 'none'"
 
 
 def security_headers(path: str, *, tls: bool) -> dict[str, str]:
     """Headers of every response under a path."""
-    found = dict(_ALWAYS)
+    headers = dict(_ALWAYS)
     if path.startswith("/report/"):
-        return found | {"Content-Security-Policy": _REPORT, "X-Frame-Options": "SAMEORIGIN"}
+        return headers | {"Content-Security-Policy": _REPORT, "X-Frame-Options": "SAMEORIGIN"}
     page = path == "/" or path.startswith("/page/")
-    found |= {"Content-Security-Policy": _PAGE if page else _API, "X-Frame-Options": "DENY"}
+    headers |= {"Content-Security-Policy": _PAGE if page else _API, "X-Frame-Options": "DENY"}
     if not page:
-        found["Cache-Control"] = "no-store"
+        headers["Cache-Control"] = "no-store"
     if tls:
-        found["Strict-Transport-Security"] = "max-age=31536000"
-    return found
+        headers["Strict-Transport-Security"] = "max-age=31536000"
+    return headers
 
 
-class Gate:
+class RequestMiddleware:
     """ASGI middleware around everything."""
 
-    def __init__(self, app: ASGIApp, house: House) -> None:
+    def __init__(self, app: ASGIApp, context: ServiceContext) -> None:
         self._app = app
-        self._house = house
+        self._context = context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let one request through."""
+        """Answer one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         state: dict[str, Any] = scope.setdefault("state", {})
         state["id"] = str(uuid.uuid4())
         started, status = time.perf_counter(), 0
-        headers = security_headers(scope["path"], tls=self._house.settings.tls)
+        headers = security_headers(scope["path"], tls=self._context.settings.tls)
 
         async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                told = MutableHeaders(scope=message)
+                sent = MutableHeaders(scope=message)
                 for name, value in headers.items():
-                    told.setdefault(name, value)
-                told["X-Request-Id"] = state["id"]
+                    sent.setdefault(name, value)
+                sent["X-Request-Id"] = state["id"]
             await send(message)
 
-        with span("request", Headers(scope=scope)) as tell:
+        with _span(Headers(scope=scope)) as set_attributes:
             try:
-                await self._app(scope, self._counted(receive), sending)
+                await self._app(scope, self._limited(receive), sending)
             except Exception as problem:
-                log.error("defect", extra={"about": {"request": state["id"], "at": where_it_broke(problem)}})
+                log.error("defect", extra={"about": {"request": state["id"], "at": traceback_places(problem)}})
                 if status == 0:
-                    await answer_of(Request(scope), problem)(scope, receive, sending)
-            self._account(scope, status, time.perf_counter() - started, tell)
+                    await problem_response(Request(scope), problem)(scope, receive, sending)
+            self._record(scope, status, time.perf_counter() - started, set_attributes)
 
-    def _counted(self, receive: Receive) -> Receive:
-        """A body that ends in an error when it grows beyond the limit, whatever its header said."""
-        most, taken = self._house.settings.limits.body_bytes, 0
+    def _limited(self, receive: Receive) -> Receive:
+        """Receives the body, and raises when it grows beyond the limit, whatever its header says."""
+        limit, taken = self._context.settings.limits.body_bytes, 0
 
         async def receiving() -> Message:
             nonlocal taken
             message = await receive()
             taken += len(message.get("body", b""))
-            if taken > most:
+            if taken > limit:
                 raise HTTPException(413)
             return message
 
         return receiving
 
-    def _account(self, scope: Scope, status: int, seconds: float, tell: Any) -> None:
+    def _record(self, scope: Scope, status: int, seconds: float, set_attributes: SetAttributes) -> None:
         state = scope["state"]
         route, method = _template(scope), scope["method"] if scope["method"] in _METHODS else "other"
-        self._house.metrics.answered(method, route, status, seconds)
+        self._context.metrics.observe_request(method, route, status, seconds)
         facts = {
             "token": state.get("token"),
             "memory": state.get("uuid"),
@@ -121,7 +129,7 @@ class Gate:
             "error": state.get("error"),
         }
         known = {name: fact for name, fact in facts.items() if fact is not None}
-        tell(
+        set_attributes(
             {"http.route": route, "http.request.method": method, "http.response.status_code": status}
             | {f"expunge.{name}": fact for name, fact in known.items()}
         )
@@ -129,8 +137,32 @@ class Gate:
         log.info("request", extra={"about": about | {"ms": round(1000 * seconds, 1)} | known})
 
 
+@contextmanager
+def _span(headers: Mapping[str, str]) -> Iterator[SetAttributes]:
+    """A span that continues the caller's trace, and the function that sets its attributes."""
+    if trace is None:
+        yield lambda attributes: None
+        return
+    tracer: Any = trace.get_tracer("expunge.service")
+    with tracer.start_as_current_span(
+        "request",
+        context=propagate.extract(headers),
+        kind=trace.SpanKind.SERVER,
+        # A message may quote content.
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
+
+        def set_attributes(attributes: Mapping[str, str | int | None]) -> None:
+            span.set_attributes({name: value for name, value in attributes.items() if value is not None})
+            if "http.route" in attributes:
+                span.update_name(f"{attributes['http.request.method']} {attributes['http.route']}")
+
+        yield set_attributes
+
+
 def _template(scope: Scope) -> str:
-    """The route as it was declared; never the path that was asked for."""
+    """The route as it is declared; never the path of the request, which has names and ids in it."""
     route = scope.get("route")
     if route is not None:
         return str(route.path)

@@ -8,7 +8,6 @@ is logged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
@@ -18,14 +17,14 @@ from starlette.responses import Response
 
 from expunge.error_codes import CODES, outside_of
 from expunge.errors import Busy, ExpungeError, InputError, Refused, StoreError, VerificationError
-from expunge.service.json_response import Answer
+from expunge.service.json_response import JsonResponse
 
-__all__ = ["MEDIA_TYPE", "Unusable", "answer_of", "problem_of", "understood"]
+__all__ = ["MEDIA_TYPE", "Unusable", "as_expunge_error", "problem_details", "problem_response"]
 
 MEDIA_TYPE = "application/problem+json"
 _MEANINGS = {code: meaning for codes in CODES.values() for code, (_, meaning) in codes.items()}
-# What the framework raises by itself, in our words.
-_SERVED: dict[int, tuple[str, str]] = {
+# Status of an error that the framework raises → code and message.
+_FRAMEWORK_ERRORS: dict[int, tuple[str, str]] = {
     400: ("malformed", "the body could not be read as JSON"),
     404: ("not-found", "there is nothing here"),
     405: ("method-not-allowed", "this resource does not know that method"),
@@ -34,7 +33,7 @@ _SERVED: dict[int, tuple[str, str]] = {
 
 
 class Unusable(InputError):
-    """A body or a parameter that does not have the form that is asked for."""
+    """A body or a parameter that does not fit its schema."""
 
     default_code = "unusable"
 
@@ -44,32 +43,32 @@ class Unusable(InputError):
         self.fields = fields
 
 
-def understood(problem: Exception) -> Exception:
-    """The same failure as an error of ours, where it came from the framework."""
+def as_expunge_error(problem: Exception) -> Exception:
+    """The error itself, or the package's own error in place of one that the framework raised."""
     if isinstance(problem, RequestValidationError):
-        found = problem.errors()
-        if any(error["type"] == "json_invalid" for error in found):
+        errors = problem.errors()
+        if any(error["type"] == "json_invalid" for error in errors):
             return InputError("the body is not valid JSON", code="malformed")
         return Unusable(
-            [{"where": [*error["loc"]], "message": error["msg"].removeprefix("Value error, ")} for error in found]
+            [{"where": [*error["loc"]], "message": error["msg"].removeprefix("Value error, ")} for error in errors]
         )
-    if isinstance(problem, HTTPException) and problem.status_code in _SERVED:
-        code, message = _SERVED[problem.status_code]
+    if isinstance(problem, HTTPException) and problem.status_code in _FRAMEWORK_ERRORS:
+        code, message = _FRAMEWORK_ERRORS[problem.status_code]
         return InputError(message, code=code)
     return problem
 
 
-def problem_of(problem: BaseException, request_id: str | None = None) -> dict[str, Any]:
+def problem_details(problem: BaseException, request_id: str | None = None) -> dict[str, Any]:
     """Problem details of an error."""
-    outside, ours = outside_of(problem), isinstance(problem, ExpungeError)
+    outside, known = outside_of(problem), isinstance(problem, ExpungeError)
     code = problem.code if isinstance(problem, ExpungeError) else "defect"
     content: dict[str, Any] = {
         "type": f"urn:expunge:problem:{code}",
-        "title": _MEANINGS[code] if ours else "A defect in expunge.",
+        "title": _MEANINGS[code] if known else "A defect in expunge.",
         "status": outside.status,
-        # What a defect has to say may quote content; its place is the log, and only the place.
-        "detail": " ".join(str(problem).split()) if ours else "Nothing half-done was kept.",
-        "error": type(problem).__name__ if ours else "Defect",
+        # The message of a defect may quote content.
+        "detail": " ".join(str(problem).split()) if known else "Nothing half-done was kept.",
+        "error": type(problem).__name__ if known else "Defect",
         "code": code,
         "exit_code": outside.exit,
     }
@@ -83,26 +82,22 @@ def problem_of(problem: BaseException, request_id: str | None = None) -> dict[st
     return content
 
 
-def answer_of(request: Request, problem: Exception) -> Response:
-    """The response that an error leaves as."""
-    found = understood(problem)
-    if isinstance(found, VerificationError) and not getattr(request.state, "artifact", False):
-        # Nobody sent us anything to verify: it is the store that does not check out.
-        found = StoreError(str(found), code="damaged")
-    content = problem_of(found, getattr(request.state, "id", None))
+def problem_response(request: Request, problem: Exception) -> Response:
+    """The response to a request that ended in an error."""
+    error = as_expunge_error(problem)
+    if isinstance(error, VerificationError) and not getattr(request.state, "artifact", False):
+        # The client sent nothing to verify: it is the store that does not verify.
+        error = StoreError(str(error), code="damaged")
+    content = problem_details(error, getattr(request.state, "id", None))
     headers: dict[str, str] = {}
     code = content["code"]
     if code == "unauthenticated":
         headers["WWW-Authenticate"] = 'Bearer realm="expunge"'
     elif code == "forbidden":
         headers["WWW-Authenticate"] = 'Bearer realm="expunge", error="insufficient_scope"'
-    elif isinstance(found, Busy):
+    elif isinstance(error, Busy):
         headers["Retry-After"] = "1"
     elif isinstance(problem, HTTPException) and problem.headers:
-        headers |= _kept(problem.headers)
+        headers |= {name: value for name, value in problem.headers.items() if name.lower() == "allow"}
     request.state.error = code
-    return Answer(content, status_code=content["status"], headers=headers, media_type=MEDIA_TYPE)
-
-
-def _kept(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if name.lower() == "allow"}
+    return JsonResponse(content, status_code=content["status"], headers=headers, media_type=MEDIA_TYPE)

@@ -1,7 +1,7 @@
-"""Running the service: one process, or several workers on one port, until a signal ends it.
+"""Run the service: one process, or several workers on one port, until a signal ends it.
 
-SIGTERM and SIGINT stop it gently: no new connections, requests in flight are finished, jobs stop between two steps. A
-worker that dies is replaced, and what it was doing is either committed or never happened.
+On SIGTERM and SIGINT it takes no new connections, finishes the requests in flight, and stops jobs between two steps. A
+worker that dies is replaced; what it was doing is either committed or has no effect.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from expunge.errors import InputError, StoreError
-from expunge.service.log_format import set_up
+from expunge.service.log_format import configure_logging
 from expunge.service.metrics import MULTIPROCESS
 from expunge.service.settings import VARIABLE, Settings
+from expunge.store import Store
 
-__all__ = ["Address", "serve"]
+__all__ = ["Address", "add_demo_memory", "serve"]
 
-# How long requests in flight may take when the service is stopped.
-_GRACE = 30
+# Seconds that requests in flight have to finish when the service stops.
+_SHUTDOWN_SECONDS = 30
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen. Away from this machine only with TLS, unless told that something else takes care of it."""
+    """Where to listen: other machines need TLS, or ``insecure`` where a proxy does TLS."""
 
     host: str = "127.0.0.1"
     port: int = 8000
@@ -59,8 +60,8 @@ class Address:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.tls else 'http'}://{host}:{self.port}/"
 
-    def found(self) -> Address:
-        """With a port that is free; port 0 stands for any. Raises InputError if it is taken, or TLS cannot be."""
+    def resolved(self) -> Address:
+        """The same with a free port in place of 0. Raises InputError if the port is taken or TLS cannot be set up."""
         if self.certificate is not None:
             try:
                 ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.private_key)
@@ -70,10 +71,10 @@ class Address:
                     f"in PEM ({problem})"
                 ) from None
         try:
-            kind = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
-            with socket.socket(kind[0], socket.SOCK_STREAM) as probe:
+            family, *_, target = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
+            with socket.socket(family, socket.SOCK_STREAM) as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(kind[4])
+                probe.bind(target)
                 port = int(probe.getsockname()[1])
         except (OSError, OverflowError, UnicodeError) as problem:
             raise InputError(f"cannot listen at {self.host} port {self.port}: {problem}") from None
@@ -84,7 +85,7 @@ def serve(settings: Settings, address: Address, workers: int = 1) -> None:
     """Serve until a signal comes."""
     import uvicorn
 
-    set_up()
+    configure_logging()
     os.environ[VARIABLE] = settings.to_text()
     with ExitStack() as stack:
         if workers > 1 and MULTIPROCESS not in os.environ:
@@ -101,8 +102,19 @@ def serve(settings: Settings, address: Address, workers: int = 1) -> None:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_graceful_shutdown=_GRACE,
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
+
+
+def add_demo_memory(store: Store) -> None:
+    """Add ``icu-plane`` to the demo's store: two coordinates per key, so that the map can draw the boundary itself."""
+    if "icu-plane" in store:
+        return
+    from expunge.datasets import icu_hours
+
+    hours = icu_hours()
+    columns = [hours.key_names.index(channel) for channel in ("hr", "rr")]
+    store.create("icu-plane", **hours.arguments | {"keys": hours.keys[:, columns], "sigma": 1.5, "nu": 0.1})
 
 
 def _is_loopback(host: str) -> bool:

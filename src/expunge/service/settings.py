@@ -1,6 +1,6 @@
-"""What one service was told: where the store is, how much it takes at once, what else it shows.
+"""Settings of one service: where the store is, its limits, the report it shows.
 
-Workers are started as processes of their own, so settings travel to them in one environment variable.
+Workers are processes of their own, so settings are passed to them in one environment variable.
 """
 
 from __future__ import annotations

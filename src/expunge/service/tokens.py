@@ -28,9 +28,9 @@ __all__ = ["SCOPES", "Scope", "Token", "Tokens", "check_scopes"]
 Scope = Literal["read", "write", "erase", "audit", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
-_FORM = re.compile(r"expunge_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_TEXT = re.compile(r"expunge_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[0-9a-f]{12}")
-_LONGEST_NOTE = 200
+_MAX_NOTE = 200
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Tokens:
         wanted = check_scopes(scopes)
         if memory is not None and memory not in self._store:
             raise InputError(f"there is no memory {memory!r} in this store")
-        if len(note) > _LONGEST_NOTE or not note.isprintable():
-            raise InputError(f"a note has at most {_LONGEST_NOTE} printable characters")
+        if len(note) > _MAX_NOTE or not note.isprintable():
+            raise InputError(f"a note has at most {_MAX_NOTE} printable characters")
         if lifetime is not None and not 0 < lifetime < 1e10:
             raise InputError(f"a token lives for a positive number of seconds, not {lifetime!r}")
         now = int(self._clock())
@@ -97,8 +97,8 @@ class Tokens:
 
     def find(self, text: str) -> Token | None:
         """The token with this text, if it is good now."""
-        form = _FORM.fullmatch(text)
-        row = None if form is None else self._database.glance(select(tokens).where(tokens.c.name == form.group(1)))
+        match = _TEXT.fullmatch(text)
+        row = None if match is None else self._database.glance(select(tokens).where(tokens.c.name == match.group(1)))
         # The comparison happens in any case, and takes the same time whatever it finds.
         stored = bytes(32) if row is None else bytes(row.hash)
         if not hmac.compare_digest(stored, _hash(text)) or row is None:
@@ -114,8 +114,8 @@ class Tokens:
 
     def revoke(self, name: str) -> Token:
         """End a token, by its name or its whole text. Its row stays, for the record."""
-        form = _FORM.fullmatch(name)
-        found = form.group(1) if form is not None else name
+        match = _TEXT.fullmatch(name)
+        found = match.group(1) if match is not None else name
         with self._database.writing(f"{self._store.uuid} tokens") as connection:
             row = None
             if _NAME.fullmatch(found):
@@ -134,8 +134,8 @@ def check_scopes(scopes: Iterable[str]) -> frozenset[Scope]:
     """Scopes of a token: one or more of those there are."""
     wanted = set(scopes)
     known: frozenset[Scope] = frozenset(scope for scope in SCOPES if scope in wanted)
-    if strange := sorted(wanted - known):
-        raise InputError(f"{strange[0]!r} is no scope; there are {', '.join(SCOPES)}")
+    if unknown := sorted(wanted - known):
+        raise InputError(f"{unknown[0]!r} is no scope; there are {', '.join(SCOPES)}")
     if not known:
         raise InputError(f"a token needs a scope: {', '.join(SCOPES)}")
     return known

@@ -99,7 +99,7 @@ def serve(
     from expunge.service.server import serve as run
     from expunge.service.settings import Limits, Settings
 
-    address = Address(host, port, tls_cert, tls_key, insecure).found()
+    address = Address(host, port, tls_cert, tls_key, insecure).resolved()
     if report is not None and not report.exists():
         raise InputError(f"there is no report at {report}")
     if demo:
@@ -200,10 +200,10 @@ def _demo(session: Session, folder: Path) -> Session:
         tour: Any = import_module("expunge.demo")
         tour.run(folder, console=quiet)
     shown = Session(f"sqlite:///{file}", None, session.as_json)
-    from expunge.service.demo_memory import add_plane
+    from expunge.service.server import add_demo_memory
 
     with shown.store() as store:
-        add_plane(store)
+        add_demo_memory(store)
     return shown
 
 

@@ -1,7 +1,7 @@
-"""What is open to everybody: health, readiness, the files of the page; and the report, to whoever has a ticket.
+"""Routes without a token: health, readiness, the files of the page, and the report for whoever has a ticket.
 
-The page's files are those of the package and hold nothing of the store. A frame cannot send a token, so the report is
-shown under a URL that carries a ticket: the time at which it ends, and a code under the store's secret.
+The page's files are part of the package and hold nothing of the store. A frame cannot send a token, so the URL of the
+report has a ticket in it: the time at which it ends, and a message authentication code under the store's secret.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from expunge.errors import ExpungeError
-from expunge.service.context import house_of
-from expunge.service.json_response import Answer
+from expunge.service.auth import context_of
+from expunge.service.json_response import JsonResponse
 from expunge.store import Store
 from expunge.store.backends.tables import HEAD
 
-__all__ = ["PAGE", "add_open_routes", "ticket"]
+__all__ = ["PAGE", "add_open_routes", "new_ticket"]
 
 PAGE = Path(__file__).parent / "static"
-_FOLDER = re.compile(r"[0-9]{1,12}\.[0-9a-f]{64}")
-_MINUTES = 5
+_TICKET = re.compile(r"[0-9]{1,12}\.[0-9a-f]{64}")
+_TICKET_MINUTES = 5
 
 
-class Files(StaticFiles):
-    """Files that a browser may keep, and asks about each time."""
+class PageFiles(StaticFiles):
+    """PageFiles that a browser may keep, and asks about each time."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """The file, or that it has not changed."""
@@ -46,17 +46,17 @@ def add_open_routes(app: FastAPI) -> None:
     @app.get("/health", tags=["service"])
     async def health() -> Response:
         """Whether the process answers."""
-        return Answer({"status": "ok"})
+        return JsonResponse({"status": "ok"})
 
     @app.get("/ready", tags=["service"])
     async def ready(request: Request) -> Response:
         """Whether the store answers, with the schema that this program knows."""
-        house = house_of(request)
+        context = context_of(request)
         try:
-            await house.desk.read(_look, house.store)
+            await context.executor.read(_check_schema, context.store)
         except ExpungeError:
-            return Answer({"status": "not ready"}, status_code=503, headers={"Retry-After": "1"})
-        return Answer({"status": "ready"})
+            return JsonResponse({"status": "not ready"}, status_code=503, headers={"Retry-After": "1"})
+        return JsonResponse({"status": "ready"})
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
@@ -65,27 +65,27 @@ def add_open_routes(app: FastAPI) -> None:
             raise HTTPException(404)
         return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})
 
-    @app.get("/report/{pass_}/{path:path}", include_in_schema=False)
-    async def report(request: Request, pass_: str, path: str) -> Response:
+    @app.get("/report/{ticket}/{path:path}", include_in_schema=False)
+    async def report(request: Request, ticket: str, path: str) -> Response:
         """A file of the report."""
-        house = house_of(request)
-        root = house.settings.report
-        if root is None or not _good(house.store, pass_):
+        context = context_of(request)
+        root = context.settings.report
+        if root is None or not _is_valid(context.store, ticket):
             raise HTTPException(404)
-        file = await house.desk.read(_file, root, path)
+        file = await context.executor.read(_file, root, path)
         return FileResponse(file, headers={"Cache-Control": "no-store"})
 
-    app.mount("/page", Files(directory=PAGE, check_dir=False))
+    app.mount("/page", PageFiles(directory=PAGE, check_dir=False))
 
 
-def ticket(store: Store) -> str:
-    """A pass to the report, for five minutes."""
-    end = str(int(time.time()) + 60 * _MINUTES)
+def new_ticket(store: Store) -> str:
+    """A ticket for the report that is valid for five minutes."""
+    end = str(int(time.time()) + 60 * _TICKET_MINUTES)
     return f"{end}.{_code(store, end)}"
 
 
-def _good(store: Store, text: str) -> bool:
-    if not _FOLDER.fullmatch(text):
+def _is_valid(store: Store, text: str) -> bool:
+    if not _TICKET.fullmatch(text):
         return False
     end, _, code = text.partition(".")
     return hmac.compare_digest(code, _code(store, end)) and time.time() < int(end)
@@ -111,7 +111,7 @@ def _file(root: Path, path: str) -> Path:
     return file
 
 
-def _look(store: Store) -> None:
+def _check_schema(store: Store) -> None:
     from sqlalchemy import text
 
     from expunge.errors import StoreError

@@ -21,19 +21,19 @@ def zero_lines(x: Vector, y: Vector, values: Matrix) -> list[list[list[float]]]:
     """Lines of [x, y] points on which values (len(y), len(x)) change their sign."""
     inside = values > 0.0
     mixed = inside[:-1, :-1] + 0 + inside[:-1, 1:] + inside[1:, :-1] + inside[1:, 1:]
-    met: defaultdict[Edge, list[Edge]] = defaultdict(list)
+    joined: defaultdict[Edge, list[Edge]] = defaultdict(list)
     for row, column in np.argwhere((mixed > 0) & (mixed < 4)).tolist():
         for one, other in _pairs(row, column, values):
-            met[one].append(other)
-            met[other].append(one)
+            joined[one].append(other)
+            joined[other].append(one)
     # Open lines first, from an end; what is left afterwards is closed.
-    starts = [*(edge for edge in met if len(met[edge]) == 1), *met]
-    lines = [_followed(start, met) for start in starts if met[start]]
+    starts = [*(edge for edge in joined if len(joined[edge]) == 1), *joined]
+    lines = [_traced_line(start, joined) for start in starts if joined[start]]
     return [[_point(edge, x, y, values) for edge in line] for line in lines]
 
 
 def _pairs(row: int, column: int, values: Matrix) -> list[tuple[Edge, Edge]]:
-    """Crossings of one cell that belong together."""
+    """Pairs of crossed edges that a line joins in one cell."""
     bottom, top = (row, column, 0), (row + 1, column, 0)
     left, right = (row, column, 1), (row, column + 1, 1)
     corners = values[row, column], values[row, column + 1], values[row + 1, column + 1], values[row + 1, column]
@@ -51,12 +51,12 @@ def _pairs(row: int, column: int, values: Matrix) -> list[tuple[Edge, Edge]]:
     return [(left, bottom), (right, top)]
 
 
-def _followed(start: Edge, met: defaultdict[Edge, list[Edge]]) -> list[Edge]:
-    """One line from an edge on; what it uses is taken out."""
+def _traced_line(start: Edge, joined: defaultdict[Edge, list[Edge]]) -> list[Edge]:
+    """The line that starts at an edge; its joints are removed."""
     line, here = [start], start
-    while met[here]:
-        following = met[here].pop()
-        met[following].remove(here)
+    while joined[here]:
+        following = joined[here].pop()
+        joined[following].remove(here)
         line.append(following)
         here = following
     return line

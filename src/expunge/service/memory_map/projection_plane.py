@@ -18,18 +18,18 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.memory.version import View
-from expunge.service.json_response import fraction, groups_of
+from expunge.service.json_response import groups_of, remaining_fraction
 from expunge.service.memory_map.contour import zero_lines
 from expunge.store import Leaf
 from expunge.types import Matrix, Vector
 
-__all__ = ["ERASURES", "Projection", "chart_content", "erased_content", "projection_of"]
+__all__ = ["ERASURES", "Projection", "erased_content", "map_content", "projection_of"]
 
 ERASURES = ("certified_zero", "decrement", "rescued")
 
-_DENSE = 512
-_GRID = 72
-_LISTED = 500
+_MAX_DENSE = 512
+_GRID_POINTS = 72
+_MAX_ERASED = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,31 +41,31 @@ class Projection:
     axes: Matrix
     explained: tuple[float, float]
 
-    def flat(self, keys: Matrix) -> Matrix:
-        """Keys (m, d) → places (m, 2)."""
+    def project(self, keys: Matrix) -> Matrix:
+        """Keys (m, d) → points (m, 2)."""
         return np.asarray((keys - self.mean) @ self.axes.T)
 
-    def lifted(self, place: Vector) -> Vector:
-        """The key of the plane at a place (2,)."""
-        return np.asarray(self.mean + place @ self.axes)
+    def lift(self, point: Vector) -> Vector:
+        """The key at a point (2,) of the plane."""
+        return np.asarray(self.mean + point @ self.axes)
 
 
-_known: WeakKeyDictionary[View, Projection] = WeakKeyDictionary()
+_planes: WeakKeyDictionary[View, Projection] = WeakKeyDictionary()
 
 
 def projection_of(view: View) -> Projection:
     """The plane that shows most of the live keys."""
-    found = _known.get(view)
+    found = _planes.get(view)
     if found is None:
-        found = _known[view] = _projection(view.keys)
+        found = _planes[view] = _projection(view.keys)
     return found
 
 
-def chart_content(view: View) -> dict[str, Any]:
+def map_content(view: View) -> dict[str, Any]:
     """The map, without what the ledger knows of erased entries."""
     plane = projection_of(view)
     archive = view.warranties.archive
-    places = plane.flat(view.keys)
+    places = plane.project(view.keys)
     slack = view.state.slack[view.sites]
     live = [
         {"id": name, "subject": subject, "group": group, "x": x, "y": y, "coefficient": weight, "slack": gap}
@@ -86,11 +86,11 @@ def chart_content(view: View) -> dict[str, Any]:
             "subject": view.warranties.records[row.id].subject,
             "slack": row.slack,
             "remaining": row.remaining,
-            "fraction": fraction(row),
+            "fraction": remaining_fraction(row),
             "status": row.status,
         }
         if row.id in archive:
-            x, y = plane.flat(archive[row.id].key[None, :])[0].tolist()
+            x, y = plane.project(archive[row.id].key[None, :])[0].tolist()
             archived.append(about | {"x": x, "y": y})
         else:
             forgotten.append(about)
@@ -116,7 +116,7 @@ def erased_content(leaves: Iterable[Leaf]) -> tuple[list[dict[str, Any]], int]:
             continue
         total += stated.applied.count
         about = {"index": leaf.index, "edit": stated.edit, "outcome": stated.outcome, "time": stated.time}
-        room = _LISTED - len(found)
+        room = _MAX_ERASED - len(found)
         found += [{"commitment": digest, **about} for digest in stated.applied.commitments[:room]]
     return found, total
 
@@ -131,7 +131,7 @@ def _projection(keys: Matrix) -> Projection:
     mean = keys.mean(axis=0)
     centred = keys - mean
     total = float(np.einsum("ij,ij->", centred, centred))
-    if min(size, dimension) <= _DENSE:
+    if min(size, dimension) <= _MAX_DENSE:
         few = centred @ centred.T if size < dimension else centred.T @ centred
         powers, vectors = np.linalg.eigh(few)
         vectors = vectors[:, ::-1][:, :2]
@@ -171,8 +171,8 @@ def _boundary(view: View) -> dict[str, Any]:
     keys = np.vstack([view.keys, *(entry.key for entry in view.warranties.archive.values())])
     room = 0.5 * sigma + 0.1 * np.ptp(keys, axis=0)
     low, high = keys.min(axis=0) - room, keys.max(axis=0) + room
-    x, y = np.linspace(low[0], high[0], _GRID), np.linspace(low[1], high[1], _GRID)
+    x, y = np.linspace(low[0], high[0], _GRID_POINTS), np.linspace(low[1], high[1], _GRID_POINTS)
     across, up = np.meshgrid(x, y)
     points = np.column_stack([across.ravel(), up.ravel()])
-    values = view.solution.slack(points).reshape(_GRID, _GRID)
+    values = view.solution.slack(points).reshape(_GRID_POINTS, _GRID_POINTS)
     return {"polylines": zero_lines(x, y, values), "grid": {"x": x, "y": y, "values": values}}

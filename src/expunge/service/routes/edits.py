@@ -1,7 +1,7 @@
 """Edits of one memory: admit, delete, prune, rebuild; each is one checked, signed, durable transaction.
 
-``Idempotency-Key`` makes a repeated request get the first answer, and ``If-Match`` makes an edit depend on the digest
-that the client has seen. With ``dry_run`` the answer says what would happen, and nothing is changed.
+``Idempotency-Key`` makes a repeated request get the first response, and ``If-Match`` makes an edit depend on the digest
+that the client has seen. With ``dry_run`` the response says what would happen, and nothing is changed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,19 @@ from starlette.responses import Response
 
 from expunge.errors import ExpungeError, InputError, Refused, StoreError
 from expunge.memory.receipt import Receipt
-from expunge.service.auth import memory_of, needs, router
-from expunge.service.context import house_of
-from expunge.service.json_response import Answer, preview_content, tagged
-from expunge.service.problems import problem_of
-from expunge.service.schemas import responses as shapes
-from expunge.service.schemas.requests import Admission, Batch, Deletion, Pruning, Rebuilding, check_batch, check_vectors
+from expunge.service.auth import context_of, memory_of, needs, router
+from expunge.service.json_response import JsonResponse, preview_content, response_with_etag
+from expunge.service.problems import problem_details
+from expunge.service.schemas import responses
+from expunge.service.schemas.requests import (
+    Admission,
+    AdmissionBatch,
+    Deletion,
+    Pruning,
+    Rebuild,
+    check_batch,
+    check_vectors,
+)
 from expunge.store import Preview, SignedReceipt, Stale, StoredMemory
 
 __all__ = ["IdempotencyKey", "IfMatch", "expected_digest", "routes"]
@@ -38,158 +45,158 @@ IfMatch = Annotated[
 ]
 DryRun = Annotated[bool, Query(description="Say what would happen, and change nothing.")]
 
-_TAG = re.compile(r'\s*(W/)?"([^"]*)"\s*')
-_EDIT: dict[str, Any] = {"response_model": shapes.Receipt | shapes.Preview}
+_ENTITY_TAG = re.compile(r'\s*(W/)?"([^"]*)"\s*')
+_RECEIPT_OR_PREVIEW: dict[str, Any] = {"response_model": responses.Receipt | responses.Preview}
 
-Act = Callable[[StoredMemory, str | None], SignedReceipt | Preview]
+Edit = Callable[[StoredMemory, str | None], SignedReceipt | Preview]
 
 
 @routes.post(
     "/v1/memories/{name}/admit",
     status_code=201,
-    response_model=shapes.Receipt,
-    responses={200: {"model": shapes.Preview, "description": "A dry run."}},
+    response_model=responses.Receipt,
+    responses={200: {"model": responses.Preview, "description": "A dry run."}},
     openapi_extra=needs("write"),
 )
 async def admit(
     request: Request,
     name: str,
-    form: Admission,
+    body: Admission,
     idempotency_key: IdempotencyKey = None,
     if_match: IfMatch = None,
     dry_run: DryRun = False,
 ) -> Response:
     """Add one entry."""
-    check_vectors(house_of(request).settings.limits, "entry", form.key, form.value)
-    act = _admission(form.model_dump(), None if dry_run else idempotency_key, dry_run=dry_run)
-    return _told(await _edited(request, "admission", act, if_match), 200 if dry_run else 201)
+    check_vectors(context_of(request).settings.limits, "entry", body.key, body.value)
+    edit = _admission(body.model_dump(), None if dry_run else idempotency_key, dry_run=dry_run)
+    return _response(await _run_edit(request, "admission", edit, if_match), 200 if dry_run else 201)
 
 
-@routes.post("/v1/memories/{name}/admit/batch", response_model=shapes.BatchDone, openapi_extra=needs("write"))
+@routes.post("/v1/memories/{name}/admit/batch", response_model=responses.BatchResult, openapi_extra=needs("write"))
 async def admit_batch(
-    request: Request, name: str, form: Batch, idempotency_key: IdempotencyKey = None, if_match: IfMatch = None
+    request: Request, name: str, body: AdmissionBatch, idempotency_key: IdempotencyKey = None, if_match: IfMatch = None
 ) -> Response:
     """Add entries one after the other; each has a receipt, or a problem, of its own. The state that ``If-Match`` asks
     for is that before the first.
     """
-    limits = house_of(request).settings.limits
-    check_batch(limits.batch, "entries", len(form.entries))
-    for entry in form.entries:
+    limits = context_of(request).settings.limits
+    check_batch(limits.batch, "entries", len(body.entries))
+    for entry in body.entries:
         check_vectors(limits, "entries", entry.key, entry.value)
-    # A header that cannot be read is the request's fault, not the first entry's.
+    # A header that cannot be read is an error of the request, not of the first entry.
     expected_digest(if_match, str)
     items: list[dict[str, Any]] = []
     failed = 0
-    for place, entry in enumerate(form.entries):
-        key = None if idempotency_key is None else _part(idempotency_key, place)
-        act = _admission(entry.model_dump() | {"on_expiry": form.on_expiry}, key)
+    for index, entry in enumerate(body.entries):
+        key = None if idempotency_key is None else _idempotency_key(idempotency_key, index)
+        edit = _admission(entry.model_dump() | {"on_expiry": body.on_expiry}, key)
         try:
-            done = await _edited(request, "admission", act, None if place else if_match)
+            done = await _run_edit(request, "admission", edit, None if index else if_match)
             items.append({"receipt": _content(done)})
         except ExpungeError as problem:
             if isinstance(problem, Stale) or problem.code == "not-found":
                 raise
-            items.append({"problem": problem_of(problem)})
+            items.append({"problem": problem_details(problem)})
             failed += 1
-            if form.on_error == "stop":
+            if body.on_error == "stop":
                 break
-    skipped = len(form.entries) - len(items)
-    return Answer({"items": items, "admitted": len(items) - failed, "failed": failed, "skipped": skipped})
+    skipped = len(body.entries) - len(items)
+    return JsonResponse({"items": items, "admitted": len(items) - failed, "failed": failed, "skipped": skipped})
 
 
-@routes.post("/v1/memories/{name}/delete", **_EDIT, openapi_extra=needs("erase"))
+@routes.post("/v1/memories/{name}/delete", **_RECEIPT_OR_PREVIEW, openapi_extra=needs("erase"))
 async def delete(
     request: Request,
     name: str,
-    form: Deletion,
+    body: Deletion,
     idempotency_key: IdempotencyKey = None,
     if_match: IfMatch = None,
     dry_run: DryRun = False,
 ) -> Response:
     """Erase entries by id, by several ids, or by subject, in one transaction."""
-    wanted = form.ids if form.id is None else [form.id]
-    check_batch(house_of(request).settings.limits.batch, "ids", len(wanted or ()))
+    wanted = body.ids if body.id is None else [body.id]
+    check_batch(context_of(request).settings.limits.batch, "ids", len(wanted or ()))
 
-    def act(memory: StoredMemory, expected: str | None) -> SignedReceipt | Preview:
+    def edit(memory: StoredMemory, expected: str | None) -> SignedReceipt | Preview:
         key = None if dry_run else idempotency_key
-        return memory.delete(wanted, subject=form.subject, dry_run=dry_run, expected=expected, idempotency_key=key)
+        return memory.delete(wanted, subject=body.subject, dry_run=dry_run, expected=expected, idempotency_key=key)
 
-    return _told(await _edited(request, "deletion", act, if_match))
+    return _response(await _run_edit(request, "deletion", edit, if_match))
 
 
-@routes.post("/v1/memories/{name}/prune", **_EDIT, openapi_extra=needs("erase"))
+@routes.post("/v1/memories/{name}/prune", **_RECEIPT_OR_PREVIEW, openapi_extra=needs("erase"))
 async def prune(
     request: Request,
     name: str,
-    form: Pruning,
+    body: Pruning,
     idempotency_key: IdempotencyKey = None,
     if_match: IfMatch = None,
     dry_run: DryRun = False,
 ) -> Response:
     """Drop every entry whose weight is proved zero, under warranty."""
 
-    def act(memory: StoredMemory, expected: str | None) -> SignedReceipt | Preview:
+    def edit(memory: StoredMemory, expected: str | None) -> SignedReceipt | Preview:
         key = None if dry_run else idempotency_key
-        return memory.prune(form.mode, sketch=form.sketch, dry_run=dry_run, expected=expected, idempotency_key=key)
+        return memory.prune(body.mode, sketch=body.sketch, dry_run=dry_run, expected=expected, idempotency_key=key)
 
-    return _told(await _edited(request, "pruning", act, if_match))
+    return _response(await _run_edit(request, "pruning", edit, if_match))
 
 
-@routes.post("/v1/memories/{name}/rebuild", response_model=shapes.Receipt, openapi_extra=needs("admin"))
+@routes.post("/v1/memories/{name}/rebuild", response_model=responses.Receipt, openapi_extra=needs("admin"))
 async def rebuild(
     request: Request,
     name: str,
-    form: Rebuilding,
+    body: Rebuild,
     idempotency_key: IdempotencyKey = None,
     if_match: IfMatch = None,
 ) -> Response:
     """Solve afresh at a new cap: a different reference, and recorded as such."""
 
-    def act(memory: StoredMemory, expected: str | None) -> SignedReceipt | Preview:
-        return memory.rebuild(nu=form.nu, cap=form.cap, expected=expected, idempotency_key=idempotency_key)
+    def edit(memory: StoredMemory, expected: str | None) -> SignedReceipt | Preview:
+        return memory.rebuild(nu=body.nu, cap=body.cap, expected=expected, idempotency_key=idempotency_key)
 
-    return _told(await _edited(request, "rebuild", act, if_match))
+    return _response(await _run_edit(request, "rebuild", edit, if_match))
 
 
-async def _edited(request: Request, action: str, act: Act, if_match: str | None) -> SignedReceipt | Preview:
-    """Do it when the memory's turn has come, and count it."""
-    house = house_of(request)
-    memory = await house.desk.read(memory_of, request)
+async def _run_edit(request: Request, action: str, edit: Edit, if_match: str | None) -> SignedReceipt | Preview:
+    """Run an edit when no other edit of the memory runs, and count it."""
+    context = context_of(request)
+    memory = await context.executor.read(memory_of, request)
 
     def run() -> SignedReceipt | Preview:
         started = time.perf_counter()
         try:
-            done = act(memory, expected_digest(if_match, lambda: memory.digest))
+            done = edit(memory, expected_digest(if_match, lambda: memory.digest))
         except Refused as problem:
-            house.metrics.edited(action, problem.receipt, time.perf_counter() - started)
+            context.metrics.observe_edit(action, problem.receipt, time.perf_counter() - started)
             raise
         except StoreError:
-            if memory.name not in house.store:
+            if memory.name not in context.store:
                 raise InputError("the memory was dropped in the meantime", code="not-found") from None
             raise
         if isinstance(done, Receipt):
-            house.metrics.edited(action, done, time.perf_counter() - started)
+            context.metrics.observe_edit(action, done, time.perf_counter() - started)
         return done
 
-    done = await house.desk.edit(memory.uuid, run)
+    done = await context.executor.edit(memory.uuid, run)
     request.state.outcome = done.outcome if isinstance(done, Receipt) else "preview"
     request.state.leaf = done.index if isinstance(done, SignedReceipt) else None
     return done
 
 
-def _admission(given: dict[str, Any], key: str | None, *, dry_run: bool = False) -> Act:
-    def act(memory: StoredMemory, expected: str | None) -> SignedReceipt | Preview:
+def _admission(arguments: dict[str, Any], key: str | None, *, dry_run: bool = False) -> Edit:
+    def edit(memory: StoredMemory, expected: str | None) -> SignedReceipt | Preview:
         done: SignedReceipt | Preview
-        done = memory.admit(**given, dry_run=dry_run, expected=expected, idempotency_key=key)
+        done = memory.admit(**arguments, dry_run=dry_run, expected=expected, idempotency_key=key)
         return done
 
-    return act
+    return edit
 
 
-def _told(done: SignedReceipt | Preview, status: int = 200) -> Response:
+def _response(done: SignedReceipt | Preview, status: int = 200) -> Response:
     if isinstance(done, SignedReceipt):
-        return tagged(done.to_json(), done.state_after, status)
-    return Answer(_content(done))
+        return response_with_etag(done.to_json(), done.state_after, status)
+    return JsonResponse(_content(done))
 
 
 def _content(done: SignedReceipt | Preview) -> dict[str, Any]:
@@ -197,20 +204,20 @@ def _content(done: SignedReceipt | Preview) -> dict[str, Any]:
 
 
 def expected_digest(header: str | None, current: Callable[[], str]) -> str | None:
-    """The digest that an If-Match header insists on; of several, the current one, if it is among them."""
+    """The digest that an If-Match header asks for; of several, the current one, if it is among them."""
     if header is None or header.strip() == "*":
         return None
-    found = [_TAG.fullmatch(part) for part in header.split(",")]
-    if any(tag is None for tag in found):
+    tags = [_ENTITY_TAG.fullmatch(part) for part in header.split(",")]
+    if any(tag is None for tag in tags):
         raise InputError('If-Match holds entity tags in quotes, as in "5c00…", or *')
     # A weak tag never matches (RFC 9110, 13.1.1).
-    digests = ["weak" if tag.group(1) else tag.group(2) for tag in found if tag is not None]
+    digests = ["weak" if tag.group(1) else tag.group(2) for tag in tags if tag is not None]
     if len(digests) == 1:
         return digests[0]
     now = current()
     return now if now in digests else digests[0]
 
 
-def _part(key: str, place: int) -> str:
+def _idempotency_key(key: str, index: int) -> str:
     """Idempotency key of one entry of a batch."""
-    return hashlib.sha256(f"expunge/batch/v1\n{place}\n{key}".encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(f"expunge/batch/v1\n{index}\n{key}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""Entries of a memory, the map of them, and what stands behind each: certificates and warranties."""
+"""Entries of a memory, the map of them, their certificates and warranties."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from starlette.responses import Response
 from expunge.certificates.certificate import ReserveCertificate
 from expunge.errors import InputError
 from expunge.memory.version import View
-from expunge.service.auth import memory_of, needs, router
-from expunge.service.context import House, house_of
-from expunge.service.json_response import groups_of, payload_content, tagged, warranty_content
-from expunge.service.memory_map.projection_plane import ERASURES, chart_content, erased_content
-from expunge.service.schemas import responses as shapes
-from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, place_of, position
-from expunge.store import Leaf, StoredMemory
+from expunge.service.auth import context_of, memory_of, needs, router
+from expunge.service.json_response import groups_of, payload_content, response_with_etag, warranty_content
+from expunge.service.memory_map.projection_plane import ERASURES, erased_content, map_content
+from expunge.service.schemas import memory_responses, responses
+from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position, sort_key
+from expunge.store import Leaf, Store, StoredMemory
 from expunge.store.backends.tables import leaves
 
 __all__ = ["routes"]
@@ -27,51 +26,57 @@ __all__ = ["routes"]
 routes = router("entries")
 
 
-@routes.get("/v1/memories/{name}/entries", response_model=shapes.Page[shapes.Entry], openapi_extra=needs("read"))
+@routes.get(
+    "/v1/memories/{name}/entries", response_model=responses.Page[memory_responses.Entry], openapi_extra=needs("read")
+)
 async def list_entries(
     request: Request, name: str, cursor_: Cursor = None, limit: Limit = None, content: bool = False
 ) -> Response:
     """Live entries in order of their ids, with their content if asked for."""
-    house = house_of(request)
-    most = page_size(house.settings.limits, limit)
+    context = context_of(request)
+    size = page_size(context.settings.limits, limit)
     after = position(cursor_, str)
 
-    def seen(view: View) -> tuple[dict[str, Any], str]:
+    def page(view: View) -> tuple[dict[str, Any], str]:
         groups, slack = groups_of(view), view.state.slack[view.sites]
-        places = ((place_of(item), row) for row, item in enumerate(view.ids))
-        following = sorted(found for found in places if after is None or found[0] > after)
-        rows = [_live(view, row, groups[row], float(slack[row]), content) for _, row in following[:most]]
-        more = cursor(following[most - 1][0]) if len(following) > most else None
+        places = ((sort_key(item), row) for row, item in enumerate(view.ids))
+        following = sorted(place for place in places if after is None or place[0] > after)
+        rows = [_live(view, row, groups[row], float(slack[row]), content) for _, row in following[:size]]
+        more = cursor(following[size - 1][0]) if len(following) > size else None
         return {"items": rows, "next": more}, view.digest
 
-    return tagged(*await house.desk.read(lambda: memory_of(request).look(seen)))
-
-
-@routes.get("/v1/memories/{name}/entries/{entry:path}", response_model=shapes.Entry, openapi_extra=needs("read"))
-async def show_entry(request: Request, name: str, entry: str) -> Response:
-    """One entry with its content, live, archived, or forgotten: of those there is no content left."""
-
-    def seen(view: View) -> tuple[dict[str, Any], str]:
-        slot, record = view.slot(entry), view.warranties.records.get(entry)
-        if slot is not None:
-            row = int(np.searchsorted(view.slots, slot))
-            found = _live(view, row, groups_of(view)[row], float(view.state.slack[view.sites[row]]), True)
-        elif record is not None:
-            found = _pruned(view, entry)
-        else:
-            raise InputError("there is no such entry in this memory", code="not-found")
-        return found, view.digest
-
-    return tagged(*await house_of(request).desk.read(lambda: memory_of(request).look(seen)))
+    return response_with_etag(*await context.executor.read(lambda: memory_of(request).look(page)))
 
 
 @routes.get(
-    "/v1/memories/{name}/certificates/{entry:path}", response_model=shapes.Certificate, openapi_extra=needs("read")
+    "/v1/memories/{name}/entries/{entry:path}", response_model=memory_responses.Entry, openapi_extra=needs("read")
+)
+async def show_entry(request: Request, name: str, entry: str) -> Response:
+    """One entry with its content, live, archived, or forgotten: of those there is no content left."""
+
+    def content_of(view: View) -> tuple[dict[str, Any], str]:
+        slot, record = view.slot(entry), view.warranties.records.get(entry)
+        if slot is not None:
+            row = int(np.searchsorted(view.slots, slot))
+            content = _live(view, row, groups_of(view)[row], float(view.state.slack[view.sites[row]]), True)
+        elif record is not None:
+            content = _pruned(view, entry)
+        else:
+            raise InputError("there is no such entry in this memory", code="not-found")
+        return content, view.digest
+
+    return response_with_etag(*await context_of(request).executor.read(lambda: memory_of(request).look(content_of)))
+
+
+@routes.get(
+    "/v1/memories/{name}/certificates/{entry:path}",
+    response_model=memory_responses.Certificate,
+    openapi_extra=needs("read"),
 )
 async def show_certificate(request: Request, name: str, entry: str) -> Response:
     """What removing a live entry now would be: no change at all, or a refit of the others at the same cap."""
 
-    def found() -> tuple[dict[str, Any], str]:
+    def content() -> tuple[dict[str, Any], str]:
         memory = memory_of(request)
         if entry not in memory:
             raise InputError("there is no such live entry in this memory", code="not-found")
@@ -80,24 +85,28 @@ async def show_certificate(request: Request, name: str, entry: str) -> Response:
             return {"kind": "reserve", **asdict(certificate)}, digest
         return {"kind": "decrement", **asdict(certificate), "unique": certificate.unique}, digest
 
-    return tagged(*await house_of(request).desk.read(found))
+    return response_with_etag(*await context_of(request).executor.read(content))
 
 
-@routes.get("/v1/memories/{name}/map", response_model=shapes.Map, openapi_extra=needs("read"))
+@routes.get("/v1/memories/{name}/map", response_model=memory_responses.Map, openapi_extra=needs("read"))
 async def show_map(request: Request, name: str) -> Response:
     """Every entry as a point of the plane, with the boundary where keys have two coordinates."""
-    house = house_of(request)
+    context = context_of(request)
 
-    def drawn() -> tuple[dict[str, Any], str]:
+    def content() -> tuple[dict[str, Any], str]:
         memory = memory_of(request)
-        chart = memory.look(chart_content)
-        chart["erased"], chart["erased_total"] = _erased(house, memory)
-        return chart, chart["digest"]
+        drawn = memory.look(map_content)
+        drawn["erased"], drawn["erased_total"] = _erased(context.store, memory)
+        return drawn, drawn["digest"]
 
-    return tagged(*await house.desk.read(drawn))
+    return response_with_etag(*await context.executor.read(content))
 
 
-@routes.get("/v1/memories/{name}/warranties", response_model=shapes.Page[shapes.Warranty], openapi_extra=needs("read"))
+@routes.get(
+    "/v1/memories/{name}/warranties",
+    response_model=responses.Page[memory_responses.Warranty],
+    openapi_extra=needs("read"),
+)
 async def list_warranties(
     request: Request,
     name: str,
@@ -106,21 +115,21 @@ async def list_warranties(
     status: Literal["valid", "expired"] | None = None,
 ) -> Response:
     """Pruned entries in order of their ids, and what is proved to remain of their slack."""
-    house = house_of(request)
-    most = page_size(house.settings.limits, limit)
+    context = context_of(request)
+    size = page_size(context.settings.limits, limit)
     after = position(cursor_, str)
 
-    def seen(view: View) -> tuple[dict[str, Any], str]:
+    def page(view: View) -> tuple[dict[str, Any], str]:
         rows = [row for row in view.warranties.rows(view.state) if status in (None, row.status)]
         rows = sorted(
-            (row for row in rows if after is None or place_of(row.id) > after), key=lambda row: place_of(row.id)
+            (row for row in rows if after is None or sort_key(row.id) > after), key=lambda row: sort_key(row.id)
         )
         records = view.warranties.records
-        items = [warranty_content(row, records[row.id].subject) for row in rows[:most]]
-        more = cursor(place_of(rows[most - 1].id)) if len(rows) > most else None
+        items = [warranty_content(row, records[row.id].subject) for row in rows[:size]]
+        more = cursor(sort_key(rows[size - 1].id)) if len(rows) > size else None
         return {"items": items, "next": more}, view.digest
 
-    return tagged(*await house.desk.read(lambda: memory_of(request).look(seen)))
+    return response_with_etag(*await context.executor.read(lambda: memory_of(request).look(page)))
 
 
 def _live(view: View, row: int, group: str, slack: float, content: bool) -> dict[str, Any]:
@@ -151,9 +160,9 @@ def _pruned(view: View, name: str) -> dict[str, Any]:
     return about | {"group": "archived"} | content
 
 
-def _erased(house: House, memory: StoredMemory) -> tuple[list[dict[str, Any]], int]:
+def _erased(store: Store, memory: StoredMemory) -> tuple[list[dict[str, Any]], int]:
     """The latest erased entries of a memory, and how many were erased in all."""
     wanted = select(leaves).where(leaves.c.memory == memory.uuid, leaves.c.kind.in_(ERASURES))
-    with house.store._database.reading() as connection:
+    with store._database.reading() as connection:
         rows = connection.execute(wanted.order_by(leaves.c.number.desc())).all()
     return erased_content(Leaf(row.number, row.kind, row.memory, row.edit, bytes(row.envelope)) for row in rows)

@@ -6,7 +6,6 @@ A token of one memory sees the receipts of that memory, and of the ledger as a w
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import Query, Request
@@ -19,12 +18,11 @@ from expunge.ledger.merkle.proof_file import InclusionProof
 from expunge.ledger.note import SignedNote
 from expunge.ledger.receipt_format import PREDICATE_TYPE
 from expunge.ledger.receipt_parsing import parse_predicate
-from expunge.service.auth import caller, memory_of, needs, router
-from expunge.service.context import House, house_of
-from expunge.service.json_response import Answer
-from expunge.service.schemas import responses as shapes
+from expunge.service.auth import context_of, memory_of, needs, router, token_of
+from expunge.service.json_response import JsonResponse
+from expunge.service.schemas import ledger_responses, responses
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position
-from expunge.service.schemas.requests import Submission
+from expunge.service.schemas.requests import SubmittedReceipt
 from expunge.store import EVENT_TYPE, Leaf, Store, parse_event
 from expunge.store.backends.tables import leaves, memories
 
@@ -32,37 +30,43 @@ __all__ = ["routes"]
 
 routes = router("ledger")
 
-_LARGEST = 1 << 62
+_MAX_INDEX = 1 << 62
 
 
-@routes.get("/v1/log", response_model=shapes.Page[shapes.Leaf], openapi_extra=needs("read", "audit"))
+@routes.get("/v1/log", response_model=responses.Page[ledger_responses.Leaf], openapi_extra=needs("read", "audit"))
 async def list_log(request: Request, cursor_: Cursor = None, limit: Limit = None) -> Response:
     """Leaves of the ledger, newest first; those of its memory for a token of one memory."""
-    house, token = house_of(request), caller(request)
-    most = page_size(house.settings.limits, limit)
+    context, token = context_of(request), token_of(request)
+    size = page_size(context.settings.limits, limit)
     before = position(cursor_, int)
-    return Answer(await house.desk.read(_listed, house, token.memory, before, most))
+    return JsonResponse(await context.executor.read(_leaf_page, context.store, token.memory, before, size))
 
 
 @routes.get(
-    "/v1/memories/{name}/receipts", response_model=shapes.Page[shapes.Leaf], openapi_extra=needs("read", "audit")
+    "/v1/memories/{name}/receipts",
+    response_model=responses.Page[ledger_responses.Leaf],
+    openapi_extra=needs("read", "audit"),
 )
 async def list_receipts(request: Request, name: str, cursor_: Cursor = None, limit: Limit = None) -> Response:
     """Leaves of the ledger that are about one memory, newest first."""
-    house = house_of(request)
-    most = page_size(house.settings.limits, limit)
+    context = context_of(request)
+    size = page_size(context.settings.limits, limit)
     before = position(cursor_, int)
-    return Answer(await house.desk.read(lambda: _listed(house, memory_of(request).name, before, most)))
+    return JsonResponse(
+        await context.executor.read(lambda: _leaf_page(context.store, memory_of(request).name, before, size))
+    )
 
 
-@routes.get("/v1/receipts/{index}", response_model=shapes.Stated, openapi_extra=needs("read", "audit"))
+@routes.get(
+    "/v1/receipts/{index}", response_model=ledger_responses.VerifiableReceipt, openapi_extra=needs("read", "audit")
+)
 async def show_receipt(request: Request, index: int) -> Response:
     """One leaf, readable, with everything that it takes to verify it elsewhere."""
-    house, token = house_of(request), caller(request)
+    context, token = context_of(request), token_of(request)
 
-    def found() -> dict[str, Any]:
-        store = house.store
-        names = _names(house)
+    def content() -> dict[str, Any]:
+        store = context.store
+        names = _memory_names(context.store)
         leaf, proof = _leaf(store, index, names, token.memory), store.inclusion(index)
         return {
             "index": leaf.index,
@@ -76,49 +80,53 @@ async def show_receipt(request: Request, index: int) -> Response:
                     {"name": subject.name, "digest": {"sha256": subject.sha256}} for subject in leaf.statement.subjects
                 ],
                 "predicateType": leaf.statement.predicate_type,
-                "predicate": _melted(leaf.statement.predicate),
+                "predicate": leaf.statement.predicate,
             },
             "envelope": leaf.envelope.decode(),
-            "inclusion": _path(proof),
-            "checkpoint": _head(proof.checkpoint),
+            "inclusion": _inclusion_content(proof),
+            "checkpoint": _checkpoint_content(proof.checkpoint),
             **keys_of(store),
         }
 
-    return Answer(await house.desk.read(found))
+    return JsonResponse(await context.executor.read(content))
 
 
-@routes.get("/v1/log/checkpoint", response_model=shapes.Checkpoint, openapi_extra=needs("read", "audit"))
+@routes.get("/v1/log/checkpoint", response_model=ledger_responses.Checkpoint, openapi_extra=needs("read", "audit"))
 async def show_checkpoint(request: Request) -> Response:
     """The signed head of the ledger. Keep it: it holds the ledger to what it says now."""
-    house = house_of(request)
-    return Answer(await house.desk.read(lambda: _head(house.store.checkpoint())))
+    context = context_of(request)
+    return JsonResponse(await context.executor.read(lambda: _checkpoint_content(context.store.checkpoint())))
 
 
-@routes.get("/v1/log/inclusion/{index}", response_model=shapes.Inclusion, openapi_extra=needs("read", "audit"))
+@routes.get(
+    "/v1/log/inclusion/{index}", response_model=ledger_responses.InclusionProof, openapi_extra=needs("read", "audit")
+)
 async def show_inclusion(request: Request, index: int) -> Response:
     """Proof that a leaf is in the ledger."""
-    house, token = house_of(request), caller(request)
+    context, token = context_of(request), token_of(request)
 
-    def found() -> dict[str, Any]:
-        _leaf(house.store, index, _names(house), token.memory)
-        proof = house.store.inclusion(index)
-        return {**_path(proof), "checkpoint": _head(proof.checkpoint)}
+    def content() -> dict[str, Any]:
+        _leaf(context.store, index, _memory_names(context.store), token.memory)
+        proof = context.store.inclusion(index)
+        return {**_inclusion_content(proof), "checkpoint": _checkpoint_content(proof.checkpoint)}
 
-    return Answer(await house.desk.read(found))
+    return JsonResponse(await context.executor.read(content))
 
 
-@routes.get("/v1/log/consistency", response_model=shapes.Consistency, openapi_extra=needs("read", "audit"))
+@routes.get(
+    "/v1/log/consistency", response_model=ledger_responses.ConsistencyProof, openapi_extra=needs("read", "audit")
+)
 async def show_consistency(
     request: Request, since: Annotated[int, Query(description="Size of the head that was kept.", ge=0)]
 ) -> Response:
     """Proof that the ledger only grew since it had so many leaves."""
-    house = house_of(request)
-    if since >= _LARGEST:
+    context = context_of(request)
+    if since >= _MAX_INDEX:
         raise InputError("the ledger never had that many leaves")
 
-    def found() -> dict[str, Any]:
-        proof = house.store.consistency(since)
-        head = _head(proof.checkpoint)
+    def content() -> dict[str, Any]:
+        proof = context.store.consistency(since)
+        head = _checkpoint_content(proof.checkpoint)
         return {
             "old_size": proof.old_size,
             "size": head["size"],
@@ -127,18 +135,20 @@ async def show_consistency(
             "checkpoint": head,
         }
 
-    return Answer(await house.desk.read(found))
+    return JsonResponse(await context.executor.read(content))
 
 
-@routes.post("/v1/verify/receipt", response_model=shapes.Verified, openapi_extra=needs("read", "audit"))
-async def verify_receipt(request: Request, form: Submission) -> Response:
+@routes.post(
+    "/v1/verify/receipt", response_model=ledger_responses.VerifiedReceipt, openapi_extra=needs("read", "audit")
+)
+async def verify_receipt(request: Request, body: SubmittedReceipt) -> Response:
     """Check a signed receipt, and its place in the log, under this store's keys. A failure names what is wrong.
 
     The page and `expunge verify` do the same without this service, which is the point of a receipt.
     """
-    house = house_of(request)
+    context = context_of(request)
     request.state.artifact = True
-    return Answer(await house.desk.read(_verified, house.store, form))
+    return JsonResponse(await context.executor.read(_verify, context.store, body))
 
 
 def keys_of(store: Store) -> dict[str, str]:
@@ -150,21 +160,21 @@ def keys_of(store: Store) -> dict[str, str]:
     }
 
 
-def _listed(house: House, memory: str | None, before: int | None, limit: int) -> dict[str, Any]:
-    names = _names(house)
+def _leaf_page(store: Store, memory: str | None, before: int | None, limit: int) -> dict[str, Any]:
+    names = _memory_names(store)
     wanted = select(leaves).order_by(leaves.c.number.desc()).limit(limit + 1)
     if before is not None:
         wanted = wanted.where(leaves.c.number < before)
     if memory is not None:
         wanted = wanted.where(leaves.c.memory.in_([uuid for uuid, name in names.items() if name == memory]))
-    with house.store._database.reading() as connection:
+    with store._database.reading() as connection:
         rows = connection.execute(wanted).all()
     found = [Leaf(row.number, row.kind, row.memory, row.edit, bytes(row.envelope)) for row in rows]
-    items = [_line(leaf, names) for leaf in found[:limit]]
+    items = [_leaf_content(leaf, names) for leaf in found[:limit]]
     return {"items": items, "next": cursor(items[-1]["index"]) if len(found) > limit else None}
 
 
-def _line(leaf: Leaf, names: dict[str, str]) -> dict[str, Any]:
+def _leaf_content(leaf: Leaf, names: dict[str, str]) -> dict[str, Any]:
     about: dict[str, Any] = {
         "index": leaf.index,
         "kind": leaf.kind,
@@ -183,33 +193,33 @@ def _line(leaf: Leaf, names: dict[str, str]) -> dict[str, Any]:
 
 def _leaf(store: Store, index: int, names: dict[str, str], memory: str | None) -> Leaf:
     """A leaf, which to a token of one memory is not there if it is about another."""
-    leaf = store.leaf(index) if 0 <= index < min(store.size, _LARGEST) else None
+    leaf = store.leaf(index) if 0 <= index < min(store.size, _MAX_INDEX) else None
     if leaf is None or (memory is not None and names.get(leaf.memory or "") != memory):
         raise InputError("the ledger has no such leaf", code="not-found")
     return leaf
 
 
-def _names(house: House) -> dict[str, str]:
-    with house.store._database.reading() as connection:
+def _memory_names(store: Store) -> dict[str, str]:
+    with store._database.reading() as connection:
         return {row.uuid: row.name for row in connection.execute(select(memories.c.uuid, memories.c.name))}
 
 
-def _head(note: SignedNote) -> dict[str, Any]:
+def _checkpoint_content(note: SignedNote) -> dict[str, Any]:
     head = parse_checkpoint(note.text)
     return {"note": note.to_bytes().decode(), "origin": head.origin, "size": head.size, "root": head.root}
 
 
-def _path(proof: InclusionProof) -> dict[str, Any]:
+def _inclusion_content(proof: InclusionProof) -> dict[str, Any]:
     size = parse_checkpoint(proof.checkpoint.text).size
     return {"index": proof.index, "size": size, "path": proof.path, "text": proof.to_bytes().decode()}
 
 
-def _verified(store: Store, form: Submission) -> dict[str, Any]:
+def _verify(store: Store, body: SubmittedReceipt) -> dict[str, Any]:
     from expunge.ledger.envelope import open_statement
     from expunge.verify import verify_inclusion
     from expunge.verify import verify_receipt as verify
 
-    envelope = form.envelope.encode("utf-8", "surrogatepass")
+    envelope = body.envelope.encode("utf-8", "surrogatepass")
     statement = open_statement(envelope, [store.public_key])
     about: dict[str, str | int | None]
     if statement.predicate_type == EVENT_TYPE:
@@ -219,14 +229,7 @@ def _verified(store: Store, form: Submission) -> dict[str, Any]:
         verify(envelope, [store.public_key])
         stated = parse_predicate(statement)
         about = {"kind": stated.outcome, "memory": stated.memory, "edit": stated.edit, "time": stated.time}
-    if form.inclusion is not None:
-        proof = form.inclusion.encode("utf-8", "surrogatepass")
+    if body.inclusion is not None:
+        proof = body.inclusion.encode("utf-8", "surrogatepass")
         verify_inclusion(envelope, proof, [store.log_key], store.origin)
-    return {"verified": True, "inclusion": form.inclusion is not None, **about}
-
-
-def _melted(value: Any) -> Any:
-    """Frozen JSON as ordinary dicts and lists."""
-    if isinstance(value, Mapping):
-        return {name: _melted(item) for name, item in value.items()}
-    return [_melted(item) for item in value] if isinstance(value, list | tuple) else value
+    return {"verified": True, "inclusion": body.inclusion is not None, **about}

@@ -8,13 +8,12 @@ from fastapi import Request
 from starlette.responses import Response
 
 from expunge.errors import InputError, VerificationError
-from expunge.service.auth import caller, memory_of, needs, router
-from expunge.service.context import house_of
-from expunge.service.json_response import Answer, summary_content, tagged
+from expunge.service.auth import context_of, memory_of, needs, router, token_of
+from expunge.service.json_response import JsonResponse, response_with_etag, summary_content
 from expunge.service.routes.edits import IdempotencyKey, IfMatch, expected_digest
-from expunge.service.schemas import responses as shapes
+from expunge.service.schemas import memory_responses
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position
-from expunge.service.schemas.requests import Creation, check_vectors
+from expunge.service.schemas.requests import NewMemory, check_vectors
 from expunge.store import Leaf, Store, StoredMemory
 
 __all__ = ["routes"]
@@ -22,52 +21,56 @@ __all__ = ["routes"]
 routes = router("memories")
 
 
-@routes.get("/v1/memories", response_model=shapes.Memories, openapi_extra=needs("read", "audit", "admin"))
+@routes.get("/v1/memories", response_model=memory_responses.MemoryPage, openapi_extra=needs("read", "audit", "admin"))
 async def list_memories(request: Request, cursor_: Cursor = None, limit: Limit = None) -> Response:
     """Memories in order of their names; those that the token reaches. Damaged ones are named and not described."""
-    house, token = house_of(request), caller(request)
-    most = page_size(house.settings.limits, limit)
+    context, token = context_of(request), token_of(request)
+    size = page_size(context.settings.limits, limit)
     after = position(cursor_, str)
 
-    def found() -> dict[str, Any]:
-        names = [name for name in house.store.names() if token.covers(name) and (after is None or name > after)]
+    def page() -> dict[str, Any]:
+        names = [name for name in context.store.names() if token.covers(name) and (after is None or name > after)]
         rows, damaged = [], []
-        for name in names[:most]:
+        for name in names[:size]:
             try:
-                if name in house.store:
-                    rows.append(summary_content(house.store[name]))
+                if name in context.store:
+                    rows.append(summary_content(context.store[name]))
             except VerificationError:
                 damaged.append(name)
-        return {"items": rows, "damaged": damaged, "next": cursor(names[most - 1]) if len(names) > most else None}
+        return {"items": rows, "damaged": damaged, "next": cursor(names[size - 1]) if len(names) > size else None}
 
-    return Answer(await house.desk.read(found))
+    return JsonResponse(await context.executor.read(page))
 
 
-@routes.post("/v1/memories", status_code=201, response_model=shapes.Summary, openapi_extra=needs("write"))
-async def create_memory(request: Request, form: Creation) -> Response:
+@routes.post(
+    "/v1/memories", status_code=201, response_model=memory_responses.MemorySummary, openapi_extra=needs("write")
+)
+async def create_memory(request: Request, body: NewMemory) -> Response:
     """Fit a memory to entries, and keep it under a name."""
-    house = house_of(request)
-    if not caller(request).covers(form.name):
+    context = context_of(request)
+    if not token_of(request).covers(body.name):
         raise InputError("this token is for another memory", code="forbidden")
-    limits = house.settings.limits
-    check_vectors(limits, "keys", *form.keys)
-    check_vectors(limits, "values", *form.values)
-    if "/" in form.name or form.name in (".", "..") or form.name.startswith("uuid:"):
+    limits = context.settings.limits
+    check_vectors(limits, "keys", *body.keys)
+    check_vectors(limits, "values", *body.values)
+    if "/" in body.name or body.name in (".", "..") or body.name.startswith("uuid:"):
         raise InputError("name: here a memory's name has no slash, is not . or .., and does not begin with uuid:")
-    memory = await house.desk.edit(f"name {form.name}", _created, house.store, form)
+    memory = await context.executor.edit(f"name {body.name}", _create, context.store, body)
     request.state.uuid = memory.uuid
-    content = await house.desk.read(summary_content, memory)
-    return tagged(content, content["digest"], 201, Location=f"/v1/memories/uuid:{memory.uuid}")
+    content = await context.executor.read(summary_content, memory)
+    return response_with_etag(content, content["digest"], 201, Location=f"/v1/memories/uuid:{memory.uuid}")
 
 
-@routes.get("/v1/memories/{name}", response_model=shapes.Summary, openapi_extra=needs("read", "audit", "admin"))
+@routes.get(
+    "/v1/memories/{name}", response_model=memory_responses.MemorySummary, openapi_extra=needs("read", "audit", "admin")
+)
 async def show_memory(request: Request, name: str) -> Response:
     """One memory in numbers; its entity tag is the digest of its state."""
-    content = await house_of(request).desk.read(lambda: summary_content(memory_of(request)))
-    return tagged(content, content["digest"])
+    content = await context_of(request).executor.read(lambda: summary_content(memory_of(request)))
+    return response_with_etag(content, content["digest"])
 
 
-@routes.delete("/v1/memories/{name}", response_model=shapes.Dropped, openapi_extra=needs("admin"))
+@routes.delete("/v1/memories/{name}", response_model=memory_responses.DroppedMemory, openapi_extra=needs("admin"))
 async def drop_memory(
     request: Request,
     name: str,
@@ -75,35 +78,35 @@ async def drop_memory(
     if_match: IfMatch = None,
 ) -> Response:
     """Take a memory away with all its content. Refused while it has a hold."""
-    house = house_of(request)
-    known: str = request.state.memory
-    if idempotency_key is None or request.state.asked is not None:
-        await house.desk.read(memory_of, request)
+    context = context_of(request)
+    target: str = request.state.memory
+    if idempotency_key is None or request.state.expected_uuid is not None:
+        await context.executor.read(memory_of, request)
 
-    def dropped() -> Leaf:
+    def drop() -> Leaf:
         try:
-            expected = expected_digest(if_match, lambda: house.store[known].digest)
-            return house.store.drop(known, expected=expected, idempotency_key=idempotency_key)
+            expected = expected_digest(if_match, lambda: context.store[target].digest)
+            return context.store.drop(target, expected=expected, idempotency_key=idempotency_key)
         except InputError:
-            if known in house.store:
+            if target in context.store:
                 raise
             raise InputError("there is no such memory in this store", code="not-found") from None
 
-    leaf = await house.desk.edit(f"name {known}", dropped)
-    return Answer({"index": leaf.index, "kind": leaf.kind})
+    leaf = await context.executor.edit(f"name {target}", drop)
+    return JsonResponse({"index": leaf.index, "kind": leaf.kind})
 
 
-def _created(store: Store, form: Creation) -> StoredMemory:
-    if form.name in store:
+def _create(store: Store, body: NewMemory) -> StoredMemory:
+    if body.name in store:
         raise InputError("there is a memory of this name already", code="taken")
     return store.create(
-        form.name,
-        form.keys,
-        form.values,
-        sigma=form.sigma,
-        nu=form.nu,
-        cap=form.cap,
-        ids=form.ids,
-        subjects=form.subjects,
-        payloads=form.payloads,
+        body.name,
+        body.keys,
+        body.values,
+        sigma=body.sigma,
+        nu=body.nu,
+        cap=body.cap,
+        ids=body.ids,
+        subjects=body.subjects,
+        payloads=body.payloads,
     )

@@ -1,4 +1,4 @@
-"""Questions to a memory: read, search, explain, check, bounds. Queries are content, so they travel in bodies."""
+"""Queries of a memory: read, search, explain, check, bounds. Queries are content, so they are sent in bodies."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from expunge.errors import InputError
 from expunge.memory.queries import search as find
 from expunge.memory.version import View
 from expunge.problem.problem import as_point, as_points
-from expunge.service.auth import memory_of, needs, router
-from expunge.service.context import house_of
-from expunge.service.json_response import groups_of, tagged
+from expunge.service.auth import context_of, memory_of, needs, router
+from expunge.service.json_response import groups_of, response_with_etag
 from expunge.service.memory_map.projection_plane import projection_of
-from expunge.service.schemas import responses as shapes
-from expunge.service.schemas.requests import Explanation, Queries, Search, check_batch, check_vectors
+from expunge.service.schemas import memory_responses
+from expunge.service.schemas.requests import ExplanationQuery, ReadQueries, SearchQuery, check_batch, check_vectors
 from expunge.types import Vector
 
 __all__ = ["routes"]
@@ -25,50 +24,50 @@ __all__ = ["routes"]
 routes = router("questions")
 
 
-@routes.post("/v1/memories/{name}/read", response_model=shapes.Readouts, openapi_extra=needs("read"))
-async def read(request: Request, name: str, form: Queries) -> Response:
+@routes.post("/v1/memories/{name}/read", response_model=memory_responses.Readouts, openapi_extra=needs("read"))
+async def read(request: Request, name: str, body: ReadQueries) -> Response:
     """The readout o(q) = Σακv / Σακ at queries, and the gate score."""
-    house = house_of(request)
-    check_batch(house.settings.limits.queries, "queries", len(form.queries))
-    check_vectors(house.settings.limits, "queries", *form.queries)
+    context = context_of(request)
+    check_batch(context.settings.limits.queries, "queries", len(body.queries))
+    check_vectors(context.settings.limits, "queries", *body.queries)
 
-    def seen(view: View) -> tuple[dict[str, Any], str]:
-        points = as_points(form.queries, "queries", dimension=view.keys.shape[1])
-        answers = view.readout(points)
-        return {"digest": view.digest, "readouts": answers, "scores": view.solution.score(points)}, view.digest
+    def content_of(view: View) -> tuple[dict[str, Any], str]:
+        points = as_points(body.queries, "queries", dimension=view.keys.shape[1])
+        readouts = view.readout(points)
+        return {"digest": view.digest, "readouts": readouts, "scores": view.solution.score(points)}, view.digest
 
-    return tagged(*await house.desk.read(lambda: memory_of(request).look(seen)))
+    return response_with_etag(*await context.executor.read(lambda: memory_of(request).look(content_of)))
 
 
-@routes.post("/v1/memories/{name}/search", response_model=shapes.Hits, openapi_extra=needs("read"))
-async def search(request: Request, name: str, form: Search) -> Response:
+@routes.post("/v1/memories/{name}/search", response_model=memory_responses.SearchResult, openapi_extra=needs("read"))
+async def search(request: Request, name: str, body: SearchQuery) -> Response:
     """Entries that carry the readout at a query, largest share first."""
-    house = house_of(request)
-    check_vectors(house.settings.limits, "query", form.query)
+    context = context_of(request)
+    check_vectors(context.settings.limits, "query", body.query)
 
-    def seen(view: View) -> tuple[dict[str, Any], str]:
-        point = as_point(form.query, "query", view.keys.shape[1])[None, :]
-        return {"digest": view.digest, "hits": [_hit(hit) for hit in find(view, point, form.k)]}, view.digest
+    def content_of(view: View) -> tuple[dict[str, Any], str]:
+        point = as_point(body.query, "query", view.keys.shape[1])[None, :]
+        return {"digest": view.digest, "hits": [_hit(hit) for hit in find(view, point, body.k)]}, view.digest
 
-    return tagged(*await house.desk.read(lambda: memory_of(request).look(seen)))
+    return response_with_etag(*await context.executor.read(lambda: memory_of(request).look(content_of)))
 
 
-@routes.post("/v1/memories/{name}/explain", response_model=shapes.Explained, openapi_extra=needs("read"))
-async def explain(request: Request, name: str, form: Explanation) -> Response:
+@routes.post("/v1/memories/{name}/explain", response_model=memory_responses.Explanation, openapi_extra=needs("read"))
+async def explain(request: Request, name: str, body: ExplanationQuery) -> Response:
     """An answer, where its query lies on the map, and which entries carry it with which share."""
-    house = house_of(request)
-    check_vectors(house.settings.limits, "query", form.query)
+    context = context_of(request)
+    check_vectors(context.settings.limits, "query", body.query)
 
-    def seen(view: View) -> tuple[dict[str, Any], str]:
-        point = _place(view, form)[None, :]
-        hits = find(view, point, form.k)
+    def content_of(view: View) -> tuple[dict[str, Any], str]:
+        point = _query_point(view, body)[None, :]
+        hits = find(view, point, body.k)
         rows = {item: row for row, item in enumerate(view.ids)}
         groups = groups_of(view)
-        carried = [
+        carriers = [
             _hit(hit) | {"coefficient": float(view.coefficients[rows[hit.id]]), "group": groups[rows[hit.id]]}
             for hit in hits
         ]
-        x, y = projection_of(view).flat(point)[0].tolist()
+        x, y = projection_of(view).project(point)[0].tolist()
         return {
             "digest": view.digest,
             "query": point[0],
@@ -76,54 +75,58 @@ async def explain(request: Request, name: str, form: Explanation) -> Response:
             "y": y,
             "readout": view.readout(point)[0],
             "score": float(view.solution.score(point)[0]),
-            "hits": carried,
+            "hits": carriers,
             "rest": max(0.0, 1.0 - sum(hit.share for hit in hits)),
             "active": int(np.count_nonzero(view.coefficients)),
         }, view.digest
 
-    return tagged(*await house.desk.read(lambda: memory_of(request).look(seen)))
+    return response_with_etag(*await context.executor.read(lambda: memory_of(request).look(content_of)))
 
 
-@routes.get("/v1/memories/{name}/check", response_model=shapes.Checked, openapi_extra=needs("read", "audit"))
+@routes.get(
+    "/v1/memories/{name}/check", response_model=memory_responses.StateCheck, openapi_extra=needs("read", "audit")
+)
 async def check(request: Request, name: str) -> Response:
     """Mass, box and stationarity errors of the current state, recomputed from the keys themselves."""
-    found, digest = await house_of(request).desk.read(
+    solution, digest = await context_of(request).executor.read(
         lambda: memory_of(request).look(lambda view: (view.solution, view.digest))
     )
-    errors = await house_of(request).desk.read(found.check)
-    return tagged({"digest": digest, **errors.to_json()}, digest)
+    errors = await context_of(request).executor.read(solution.check)
+    return response_with_etag({"digest": digest, **errors.to_json()}, digest)
 
 
-@routes.get("/v1/memories/{name}/bounds", response_model=shapes.Bounds, openapi_extra=needs("read", "audit"))
+@routes.get(
+    "/v1/memories/{name}/bounds", response_model=memory_responses.ErrorBounds, openapi_extra=needs("read", "audit")
+)
 async def bounds(request: Request, name: str) -> Response:
     """Rigorous bounds on the errors of the current state, over every query and not only sampled ones."""
 
-    def found() -> tuple[dict[str, Any], str]:
+    def content_of() -> tuple[dict[str, Any], str]:
         from expunge.certificates.bounds import rigorous_bounds
 
         solved, digest = memory_of(request).look(lambda view: (view.solution, view.digest))
         problem = solved.problem
         limits = rigorous_bounds(problem.keys, solved.coefficients, solved.offset, cap=problem.cap, sigma=problem.sigma)
-        words = ("gap", "centre", "offset", "score", "evaluation", "coefficient", "eigenvalue")
-        content = {word: float(getattr(limits, word)) for word in words}
+        names = ("gap", "centre", "offset", "score", "evaluation", "coefficient", "eigenvalue")
+        content = {name: float(getattr(limits, name)) for name in names}
         counted = {"proved_zero": int(limits.zero.sum()), "proved_full": int(limits.full.sum())}
         return {"digest": digest, **content, **counted}, digest
 
-    return tagged(*await house_of(request).desk.read(found))
+    return response_with_etag(*await context_of(request).executor.read(content_of))
 
 
-def _place(view: View, form: Explanation) -> Vector:
-    """The key that an explanation is asked for."""
-    if form.like is not None:
-        slot = view.slot(form.like)
+def _query_point(view: View, body: ExplanationQuery) -> Vector:
+    """The point that a query for an explanation names."""
+    if body.like is not None:
+        slot = view.slot(body.like)
         if slot is None:
             raise InputError("there is no such live entry in this memory", code="not-found")
         return np.asarray(view.keys[int(np.searchsorted(view.slots, slot))])
-    if form.at is not None:
-        if np.abs(form.at).max() > 1e100:
+    if body.at is not None:
+        if np.abs(body.at).max() > 1e100:
             raise InputError("at: the place is too far away")
-        return projection_of(view).lifted(np.asarray(form.at, dtype=np.float64))
-    return as_point(form.query, "query", view.keys.shape[1])
+        return projection_of(view).lift(np.asarray(body.at, dtype=np.float64))
+    return as_point(body.query, "query", view.keys.shape[1])
 
 
 def _hit(hit: Any) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""What is answered: the shapes that the OpenAPI description gives, and that tests hold the answers to."""
+"""Bodies of responses that are not about one memory's content: problems, receipts, jobs, holds, the service itself.
+
+The OpenAPI description gives them, and tests hold the responses to it.
+"""
 
 from __future__ import annotations
 
@@ -7,53 +10,27 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
-    "About",
-    "Admitted",
     "Attempt",
-    "BatchDone",
-    "Boundary",
-    "Bounds",
-    "Carrier",
-    "Certificate",
+    "BatchItem",
+    "BatchResult",
     "Check",
-    "Checked",
-    "Checkpoint",
-    "Consistency",
-    "Dropped",
-    "Ended",
-    "Entry",
-    "Erased",
-    "Explained",
-    "Grid",
-    "Hit",
-    "Hits",
+    "ErasurePreview",
+    "FieldError",
     "Hold",
-    "Holds",
-    "Inclusion",
+    "HoldList",
     "Job",
-    "Leaf",
-    "Map",
+    "JobProgress",
     "Page",
-    "Path",
-    "Place",
-    "Plane",
-    "Point",
     "Preview",
-    "Previews",
     "Problem",
-    "Progress",
-    "Readouts",
     "Receipt",
-    "Report",
-    "Shape",
-    "Shelved",
-    "Sizes",
-    "Stated",
+    "Refusal",
+    "ReleasedHold",
+    "ReportLink",
+    "ResponseBody",
+    "ServiceInfo",
     "Status",
-    "Summary",
-    "TokenShape",
-    "Verified",
-    "Warranty",
+    "TokenInfo",
 ]
 
 DIGEST = "[0-9a-f]{64}"
@@ -64,20 +41,20 @@ Group = Literal["margin", "bound", "reserve"]
 Item = TypeVar("Item")
 
 
-class Shape(BaseModel):
+class ResponseBody(BaseModel):
     """One answer."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Place(Shape):
+class FieldError(ResponseBody):
     """What is wrong, and where."""
 
     where: list[str | int]
     message: str
 
 
-class Check(Shape):
+class Check(ResponseBody):
     """Errors of a state, recomputed from its keys."""
 
     mass: Number
@@ -88,7 +65,7 @@ class Check(Shape):
     passed: bool
 
 
-class Attempt(Shape):
+class Attempt(ResponseBody):
     """One way that was tried."""
 
     path: str
@@ -97,7 +74,7 @@ class Attempt(Shape):
     error: str | None
 
 
-class Refusal(Shape):
+class Refusal(ResponseBody):
     """Why an edit was refused: what was measured, and the most that would have been allowed."""
 
     reason: Literal["too_few_entries", "no_acceptable_state", "would_end_warranties", "legal_hold"]
@@ -105,7 +82,7 @@ class Refusal(Shape):
     allowed: Number
 
 
-class Receipt(Shape):
+class Receipt(ResponseBody):
     """What an edit did, with its leaf in the ledger."""
 
     action: Literal["admission", "deletion", "pruning", "rebuild"]
@@ -126,7 +103,7 @@ class Receipt(Shape):
     edit: int | None = None
 
 
-class Problem(Shape):
+class Problem(ResponseBody):
     """RFC 9457 problem details."""
 
     type: str
@@ -140,10 +117,10 @@ class Problem(Shape):
     measured: Number | None = None
     allowed: Number | None = None
     receipt: Receipt | None = None
-    fields: list[Place] | None = None
+    fields: list[FieldError] | None = None
 
 
-class Preview(Shape):
+class Preview(ResponseBody):
     """What an edit would do; nothing was changed."""
 
     dry_run: Literal[True]
@@ -159,361 +136,56 @@ class Preview(Shape):
     reason: str | None
 
 
-class Page(Shape, Generic[Item]):
+class Page(ResponseBody, Generic[Item]):
     """Some of many; `next` is the cursor of those that follow."""
 
     items: list[Item]
     next: str | None
 
 
-class Sizes(Shape):
-    """Entries in each group."""
-
-    margin: int
-    bound: int
-    reserve: int
-
-
-class Summary(Shape):
-    """A memory in numbers."""
-
-    name: str
-    uuid: str
-    edit: int
-    digest: Digest
-    size: int
-    archived: int
-    forgotten: int
-    expired: int
-    partition: Sizes
-    cap: float
-    sigma: float
-    nu: float | None
-    offset: float
-    dimension: int
-    value_dimension: int
-    deletable: int
-    initial_size: int
-
-
-class Memories(Page[Summary]):
-    """Memories, and the names of those that do not open as they were written."""
-
-    damaged: list[str]
-
-
-class Leaf(Shape):
-    """One line of the ledger."""
-
-    index: int
-    kind: str
-    memory: str | None
-    name: str | None
-    edit: int | None
-    time: str
-    applied: int
-    live: int | None
-
-
-class Dropped(Shape):
-    """A memory that is gone, and the leaf that says so."""
-
-    index: int
-    kind: Literal["dropped"]
-
-
-class Entry(Shape):
-    """A live entry; with content where that was asked for."""
-
-    id: str
-    subject: str | None
-    group: Literal["margin", "bound", "reserve", "archived", "forgotten"]
-    coefficient: float
-    slack: Number
-    key: list[float] | None = None
-    value: list[float] | None = None
-    payload: Any = None
-
-
-class Certificate(Shape):
-    """What removing an entry now would be."""
-
-    kind: Literal["reserve", "decrement"]
-    id: str
-    assumptions: list[str]
-    does_not_cover: list[str]
-    slack: Number | None = None
-    proved: bool | None = None
-    readout_change: Number | None = None
-    coefficient: float | None = None
-    cap: float | None = None
-    duplicates: int | None = None
-    nearest: Number | None = None
-    smallest_eigenvalue: Number | None = None
-    unique: bool | None = None
-
-
-class Warranty(Shape):
-    """Where a pruned entry stands."""
-
-    id: str
-    subject: str | None
-    mode: Literal["archive", "forget"]
-    slack: Number
-    remaining: Number
-    fraction: Annotated[float, Field(ge=0.0, le=1.0)]
-    status: Literal["valid", "expired"]
-    issued_at: int
-    expired_at: int | None
-
-
-class Plane(Shape):
-    """The plane of a map."""
-
-    kind: Literal["identity", "pca"]
-    mean: list[float]
-    axes: list[list[float]]
-    explained: list[float]
-
-
-class Point(Shape):
-    """A live entry on the map."""
-
-    id: str
-    subject: str | None
-    group: Group
-    x: float
-    y: float
-    coefficient: float
-    slack: Number
-
-
-class Shelved(Shape):
-    """A pruned entry; an archived one has its place."""
-
-    id: str
-    subject: str | None
-    slack: Number
-    remaining: Number
-    fraction: float
-    status: Literal["valid", "expired"]
-    x: float | None = None
-    y: float | None = None
-
-
-class Erased(Shape):
-    """An erased entry: nothing is left but the commitment in its receipt."""
-
-    commitment: Digest
-    index: int
-    edit: int
-    outcome: str
-    time: str
-
-
-class Grid(Shape):
-    """The slack on a grid."""
-
-    x: list[float]
-    y: list[float]
-    values: list[list[float]]
-
-
-class Boundary(Shape):
-    """Where the slack is zero."""
-
-    polylines: list[list[list[float]]]
-    grid: Grid
-
-
-class Map(Shape):
-    """A memory in the plane."""
-
-    digest: Digest
-    edit: int
-    dimension: int
-    projection: Plane
-    entries: list[Point]
-    archived: list[Shelved]
-    forgotten: list[Shelved]
-    erased: list[Erased]
-    erased_total: int
-    boundary: Boundary | None
-
-
-class Readouts(Shape):
-    """Answers at queries."""
-
-    digest: Digest
-    readouts: list[list[Number]]
-    scores: list[Number]
-
-
-class Hit(Shape):
-    """An entry that carries part of an answer."""
-
-    id: str
-    subject: str | None
-    share: Number
-    similarity: Number
-    value: list[float]
-    payload: Any = None
-
-
-class Hits(Shape):
-    """Entries by share."""
-
-    digest: Digest
-    hits: list[Hit]
-
-
-class Carrier(Hit):
-    """An entry that carries part of an answer, and its weight."""
-
-    coefficient: float
-    group: Group
-
-
-class Explained(Shape):
-    """An answer and who carries it; `rest` is the share of those that are not listed."""
-
-    digest: Digest
-    query: list[float]
-    x: float
-    y: float
-    readout: list[Number]
-    score: Number
-    hits: list[Carrier]
-    rest: Number
-    active: int
-
-
-class Checked(Check):
-    """Errors of the current state."""
-
-    digest: Digest
-
-
-class Bounds(Shape):
-    """Rigorous bounds on the errors of the current state, over every query."""
-
-    digest: Digest
-    gap: Number
-    centre: Number
-    offset: Number
-    score: Number
-    evaluation: Number
-    coefficient: Number
-    eigenvalue: Number
-    proved_zero: int
-    proved_full: int
-
-
-class Admitted(Shape):
+class BatchItem(ResponseBody):
     """What became of one entry of a batch."""
 
     receipt: Receipt | None = None
     problem: Problem | None = None
 
 
-class BatchDone(Shape):
+class BatchResult(ResponseBody):
     """What became of a batch."""
 
-    items: list[Admitted]
+    items: list[BatchItem]
     admitted: int
     failed: int
     skipped: int
 
 
-class Progress(Shape):
+class JobProgress(ResponseBody):
     """How far a job is."""
 
     done: int
     total: int
 
 
-class Job(Shape):
+class Job(ResponseBody):
     """A long job."""
 
     id: str
     kind: Literal["proof", "subject_erasure", "verification", "vacuum"]
     state: Literal["queued", "running", "done", "failed", "interrupted"]
-    progress: Progress
+    progress: JobProgress
     created: str
     updated: str
     result: dict[str, Any] | None
     problem: Problem | None
 
 
-class Previews(Shape):
+class ErasurePreview(ResponseBody):
     """What an erasure would do, by memory."""
 
     memories: dict[str, Preview]
 
 
-class Checkpoint(Shape):
-    """The signed head of the ledger."""
-
-    note: str
-    origin: str
-    size: int
-    root: str
-
-
-class Path(Shape):
-    """An inclusion path, and the same as a file."""
-
-    index: int
-    size: int
-    path: list[str]
-    text: str
-
-
-class Inclusion(Path):
-    """An inclusion path with the head that it leads to."""
-
-    checkpoint: Checkpoint
-
-
-class Consistency(Shape):
-    """A path from an older head to the current one."""
-
-    old_size: int
-    size: int
-    path: list[str]
-    text: str
-    checkpoint: Checkpoint
-
-
-class Stated(Shape):
-    """A receipt, readable and verifiable."""
-
-    index: int
-    kind: str
-    memory: str | None
-    name: str | None
-    edit: int | None
-    statement: dict[str, Any]
-    envelope: str
-    inclusion: Path
-    checkpoint: Checkpoint
-    public_key: str
-    key_id: str
-    log_key: str
-
-
-class Verified(Shape):
-    """A receipt that checks out."""
-
-    verified: Literal[True]
-    inclusion: bool
-    kind: str
-    memory: str | None
-    edit: int | None
-    time: str
-
-
-class Hold(Shape):
+class Hold(ResponseBody):
     """A legal hold."""
 
     number: int
@@ -523,20 +195,20 @@ class Hold(Shape):
     reason: str
 
 
-class Holds(Shape):
+class HoldList(ResponseBody):
     """Holds in order of placement."""
 
     items: list[Hold]
 
 
-class Ended(Shape):
+class ReleasedHold(ResponseBody):
     """A leaf of the ledger that ends something."""
 
     index: int
     kind: str
 
 
-class TokenShape(Shape):
+class TokenInfo(ResponseBody):
     """The token of the request."""
 
     id: str
@@ -545,7 +217,7 @@ class TokenShape(Shape):
     expires: str | None
 
 
-class About(Shape):
+class ServiceInfo(ResponseBody):
     """The service, the store's keys, and what the token may do."""
 
     name: str
@@ -555,18 +227,18 @@ class About(Shape):
     public_key: str
     key_id: str
     log_key: str
-    token: TokenShape
+    token: TokenInfo
     limits: dict[str, int]
     report: bool
 
 
-class Report(Shape):
+class ReportLink(ResponseBody):
     """Where the audit report can be seen, for a few minutes."""
 
     url: str
 
 
-class Status(Shape):
+class Status(ResponseBody):
     """Up, and maybe ready."""
 
     status: str

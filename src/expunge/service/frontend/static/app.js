@@ -1,13 +1,13 @@
-// The page's frame: who is signed in, where one is, and which view shows it. Views are modules named for what they show.
+// The frame of the page: sign-in, navigation, and the view of the current route. Views are named for what they show.
 
 import { announce, h, replace } from "./element.js";
-import { loading, problem } from "./notice.js";
 import { session } from "./session.js";
+import { loading, problem } from "./view_state.js";
 
-const PATIENCE = 250; // milliseconds
+const LOADING_DELAY = 250; // milliseconds
 const main = document.getElementById("main");
-let leave = null; // aborts what the view on screen still waits for
-let said = null; // why the session ended, for the sign-in view
+let viewAbort = null; // aborts the requests of the view on screen
+let signOutReason = null; // why the session ended, for the sign-in view
 
 const SECTIONS = [
   ["memories", "#/", "Memories"],
@@ -25,7 +25,7 @@ const ROUTES = [
   [/^\/report$/, "report", "./report.js"],
 ];
 
-function place() {
+function currentRoute() {
   const path = location.hash.replace(/^#/, "") || "/";
   if (path === "/verify") return { section: "verify", module: "./verification.js", parameters: [], open: true };
   for (const [pattern, section, module] of ROUTES) {
@@ -36,25 +36,24 @@ function place() {
 }
 
 async function draw() {
-  leave?.abort();
-  leave = new AbortController();
-  const { signal } = leave;
-  const at = place();
+  viewAbort?.abort();
+  viewAbort = new AbortController();
+  const { signal } = viewAbort;
+  const route = currentRoute();
   main.setAttribute("aria-busy", "true");
-  drawFrame(at?.section);
-  if (at === null) return finish("Not found", missing());
+  drawFrame(route?.section);
+  if (route === null) return finish("Not found", missing());
   // Verification needs no service and no token.
-  if (!at.open && session.about === null) {
+  if (session.about !== null) signOutReason = null;
+  else if (!route.open) {
     const { signIn } = await import("./signin.js");
-    const reason = said;
-    said = null;
-    return finish("Sign in", signIn(draw, reason));
+    return finish("Sign in", signIn(draw, signOutReason));
   }
   // What takes a moment says so; what does not, does not flicker.
-  const waiting = setTimeout(() => replace(main, loading("")), PATIENCE);
+  const waiting = setTimeout(() => replace(main, loading("")), LOADING_DELAY);
   try {
-    const { view } = await import(at.module);
-    const { title, content } = await view(at.parameters, signal);
+    const { view } = await import(route.module);
+    const { title, content } = await view(route.parameters, signal);
     if (!signal.aborted) finish(title, content);
   } catch (error) {
     if (error.name !== "AbortError" && !signal.aborted)
@@ -109,7 +108,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   main.focus();
 });
 addEventListener("signedout", (event) => {
-  said = event.detail;
+  signOutReason = event.detail;
   draw();
 });
 
@@ -120,7 +119,7 @@ async function start() {
       await session.signIn(token);
     } catch (error) {
       session.signOut();
-      said = error;
+      signOutReason = error;
     }
   }
   await draw();

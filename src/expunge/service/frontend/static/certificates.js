@@ -1,10 +1,10 @@
 // Certificates of pruned entries: how much of each warranty is left, kept up to date while one looks.
 
 import { bar, h, replace } from "./element.js";
-import { GROUPS, mark } from "./marks.js";
-import { empty } from "./notice.js";
+import { GROUPS, mark } from "./groups.js";
 import { count, percent, plural, quantity } from "./numbers.js";
 import { all, get, memoryPath } from "./session.js";
+import { empty } from "./view_state.js";
 
 const EVERY = 2000; // milliseconds between looks
 const SHOWN = 40;

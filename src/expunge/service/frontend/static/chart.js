@@ -2,7 +2,7 @@
 // It answers to the pointer; whatever it shows is also in a list beside it, for keyboards and readers.
 
 import { h, replace, svg } from "./element.js";
-import { GROUPS, mark } from "./marks.js";
+import { GROUPS, mark } from "./groups.js";
 import { percent } from "./numbers.js";
 
 const NEAR = 16; // pixels

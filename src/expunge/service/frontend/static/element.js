@@ -35,13 +35,13 @@ export const freshId = (stem) => `${stem}-${(last += 1)}`;
 // A label and its control, tied together.
 export function field(label, control, hint = null) {
   control.id ||= freshId("field");
-  const note = hint && h("span", { class: "hint", id: `${control.id}-hint` }, told(hint));
+  const note = hint && h("span", { class: "hint", id: `${control.id}-hint` }, withCode(hint));
   if (note) control.setAttribute("aria-describedby", note.id);
   return h("div", { class: "field" }, h("label", { for: control.id }, label), control, note);
 }
 
-// Words in which `commands` are set as code.
-export const told = (text) => text.split("`").map((part, at) => (at % 2 ? h("code", {}, part) : part));
+// Text in which `commands` become code elements.
+export const withCode = (text) => text.split("`").map((part, at) => (at % 2 ? h("code", {}, part) : part));
 
 // One row of a description list.
 export const fact = (name, ...value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));

@@ -1,11 +1,11 @@
 // One entry: what it holds, what it weighs, and what removing it now would be.
 
 import { fact, h, replace } from "./element.js";
-import { send } from "./errand.js";
-import { GROUPS, mark } from "./marks.js";
-import { problem, show } from "./notice.js";
+import { GROUPS, mark } from "./groups.js";
 import { percent, plural, quantity } from "./numbers.js";
 import { addressOf, get, memoryPath, session } from "./session.js";
+import { passArguments } from "./view_arguments.js";
+import { problem, show } from "./view_state.js";
 
 export function entryPanel(memory, point, signal) {
   const payload = h("div", { class: "payload" });
@@ -46,15 +46,15 @@ export function entryPanel(memory, point, signal) {
           )
         : null,
       live
-        ? h("a", { class: "button", href: `${base}/ask`, onclick: () => send({ like: point.id }) }, "Ask with its key")
+        ? h("a", { class: "button", href: `${base}/ask`, onclick: () => passArguments({ like: point.id }) }, "Ask with its key")
         : null,
       session.may("erase")
-        ? h("a", { class: "button danger", href: `${base}/erase`, onclick: () => send({ id: point.id }) }, "Delete …")
+        ? h("a", { class: "button danger", href: `${base}/erase`, onclick: () => passArguments({ id: point.id }) }, "Delete …")
         : null,
       session.may("erase") && point.subject
         ? h(
             "a",
-            { class: "button danger", href: `${base}/erase`, onclick: () => send({ subject: point.subject }) },
+            { class: "button danger", href: `${base}/erase`, onclick: () => passArguments({ subject: point.subject }) },
             "Erase its subject …",
           )
         : null,
@@ -92,12 +92,12 @@ export function vector(numbers) {
   return h("span", { class: "vector" }, numbers.length > 12 ? `${shown}, … (${numbers.length} in all)` : shown);
 }
 
-async function certify(place, memory, point, signal) {
+async function certify(element, memory, point, signal) {
   try {
     const found = await get(memoryPath(memory, `/certificates/${encodeURIComponent(point.id)}`), signal);
-    replace(place, found.kind === "reserve" ? reserve(found) : decrement(found));
+    replace(element, found.kind === "reserve" ? reserve(found) : decrement(found));
   } catch (error) {
-    if (error.name !== "AbortError") replace(place, problem(error));
+    if (error.name !== "AbortError") replace(element, problem(error));
   }
 }
 

@@ -3,12 +3,12 @@
 
 import { Chart, placed } from "./chart.js";
 import { announce, field, freshId, h, replace } from "./element.js";
-import { take } from "./errand.js";
-import { erasedEverywhere, everywherePreview, preview } from "./preview.js";
-import { empty, loading, problem } from "./notice.js";
 import { plural } from "./numbers.js";
+import { storeErasure, storePreview, preview } from "./preview.js";
 import { receiptPanel } from "./receipt.js";
-import { freshKey, get, memoryPath, post, session } from "./session.js";
+import { newIdempotencyKey, get, memoryPath, post, session } from "./session.js";
+import { takeArguments } from "./view_arguments.js";
+import { empty, loading, problem } from "./view_state.js";
 
 const WAYS = [
   ["id", "One entry", "Its id"],
@@ -36,11 +36,11 @@ class Eraser {
     });
     this.choices = h("datalist", { id: this.name.getAttribute("list") });
     this.result = h("div", { class: "stack", "aria-live": "polite" });
-    const { id, subject } = take();
+    const { id, subject } = takeArguments();
     this.way = subject === undefined ? "id" : "subject";
     this.name.value = subject ?? id ?? "";
     this.labelled = h("div", {});
-    const ways = WAYS.filter(([way]) => way !== "everywhere" || session.everywhere);
+    const ways = WAYS.filter(([way]) => way !== "everywhere" || session.isStoreWide);
     this.form = h(
       "form",
       { class: "card stack", onsubmit: (event) => this.ask(event) },
@@ -104,7 +104,7 @@ class Eraser {
       if (this.way === "everywhere") {
         const { memories } = await post("/v1/erasures?dry_run=true", { subject: name });
         announce("Preview ready");
-        return everywherePreview(memories, () => this.eraseEverywhere(name));
+        return storePreview(memories, () => this.eraseInStore(name));
       }
       // The state that is looked at is the one that may be edited.
       const { digest } = await get(memoryPath(this.memory));
@@ -122,7 +122,7 @@ class Eraser {
 
   erase(wanted, digest) {
     return this.attempt("the deletion", async () => {
-      const headers = { "If-Match": `"${digest}"`, "Idempotency-Key": freshKey() };
+      const headers = { "If-Match": `"${digest}"`, "Idempotency-Key": newIdempotencyKey() };
       const receipt = await post(memoryPath(this.memory, "/delete"), wanted, headers);
       announce(`${plural(receipt.applied.length, "entry", "entries")} erased`);
       return [
@@ -133,9 +133,9 @@ class Eraser {
     });
   }
 
-  eraseEverywhere(subject) {
+  eraseInStore(subject) {
     return this.attempt("the erasure", async () => {
-      let job = await post("/v1/erasures", { subject }, { "Idempotency-Key": freshKey(), Prefer: "wait=5" });
+      let job = await post("/v1/erasures", { subject }, { "Idempotency-Key": newIdempotencyKey(), Prefer: "wait=5" });
       while (job.state === "queued" || job.state === "running") {
         replace(this.result, progress(job.progress));
         await new Promise((resolve) => setTimeout(resolve, 400));
@@ -150,7 +150,7 @@ class Eraser {
       const here = job.result.memories.find((part) => part.memory === this.memory.name);
       announce("Erased");
       return [
-        erasedEverywhere(job.result),
+        storeErasure(job.result),
         await receiptPanel(job.result.index, this.signal),
         here ? await this.after(here.applied) : null,
       ];

@@ -1,12 +1,12 @@
 // The ledger, newest first, a line each: of the whole store, or of one memory.
 
 import { cell, h, replace, row, table } from "./element.js";
-import { headLine } from "./head.js";
-import { mark } from "./marks.js";
-import { empty, problem } from "./notice.js";
+import { mark } from "./groups.js";
+import { headLine } from "./ledger_head.js";
 import { count, moment } from "./numbers.js";
+import { leafText } from "./receipt_text.js";
 import { get, memoryPath } from "./session.js";
-import { what } from "./words.js";
+import { empty, problem } from "./view_state.js";
 
 const LINES = 50;
 
@@ -69,7 +69,7 @@ function line(leaf, named) {
         "span",
         { class: `kind ${leaf.kind === "refused" ? "refused" : erasing ? "erased" : ""}` },
         erasing ? [mark("erased"), " "] : null,
-        what(leaf),
+        leafText(leaf),
       ),
     ),
     named ? cell({}, leaf.name ?? (leaf.memory ? h("span", { class: "muted" }, "dropped since") : "")) : null,

@@ -3,10 +3,10 @@
 import { Chart, legend, placed } from "./chart.js";
 import { announce, bar, cell, field, h, replace, row, table } from "./element.js";
 import { entryPanel } from "./entry.js";
-import { GROUPS, mark, tag } from "./marks.js";
-import { empty } from "./notice.js";
+import { GROUPS, mark, tag } from "./groups.js";
 import { count, moment, percent, plural } from "./numbers.js";
 import { addressOf, get, memoryPath } from "./session.js";
+import { empty } from "./view_state.js";
 
 const ROWS = 15;
 

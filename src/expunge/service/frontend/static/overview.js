@@ -1,11 +1,11 @@
 // Every memory of the store at a glance: how large, how its weight is spread, how much can still go.
 
-import { fact, h, told } from "./element.js";
-import { headLine } from "./head.js";
-import { GROUPS, mark } from "./marks.js";
-import { empty } from "./notice.js";
+import { fact, h, withCode } from "./element.js";
+import { GROUPS, mark } from "./groups.js";
+import { headLine } from "./ledger_head.js";
 import { count, plural, quantity } from "./numbers.js";
 import { addressOf, all, session } from "./session.js";
+import { empty } from "./view_state.js";
 
 export async function view(_, signal) {
   const damaged = [];
@@ -41,7 +41,7 @@ function broken(names) {
     { class: "problem", role: "alert" },
     h("p", { class: "problem-title" }, `${plural(names.length, "memory is", "memories are")} damaged`),
     h("p", {}, `${names.join(", ")}: what is stored is not what was written.`),
-    h("p", { class: "muted" }, told("`expunge show` says what is wrong; a backup from before can be restored.")),
+    h("p", { class: "muted" }, withCode("`expunge show` says what is wrong; a backup from before can be restored.")),
   );
 }
 

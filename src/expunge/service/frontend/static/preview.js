@@ -2,7 +2,7 @@
 
 import { fact, h } from "./element.js";
 import { count, percent, plural, short } from "./numbers.js";
-import { foretold } from "./words.js";
+import { previewText } from "./receipt_text.js";
 
 const LISTED = 12;
 const NOT_COVERED = "This reaches the store, and no copy made before: backups, exports, models that saw the entry.";
@@ -13,7 +13,7 @@ export function preview(seen, memory, confirm) {
     "section",
     { class: refused ? "card stack refusal" : "card stack", "aria-label": "Preview" },
     h("h2", {}, refused ? "Not possible" : "What would change"),
-    h("p", { class: "lead" }, foretold(seen)),
+    h("p", { class: "lead" }, previewText(seen)),
     refused ? null : changes(seen, memory),
     refused ? null : ids(seen.applied),
     refused ? null : h("p", { class: "muted" }, NOT_COVERED),
@@ -60,7 +60,7 @@ function button(label, confirm) {
   );
 }
 
-export function everywherePreview(memories, confirm) {
+export function storePreview(memories, confirm) {
   const names = Object.keys(memories);
   const total = names.reduce((sum, name) => sum + memories[name].applied.length, 0);
   const refused = names.filter((name) => memories[name].outcome === "refused");
@@ -76,7 +76,7 @@ export function everywherePreview(memories, confirm) {
     h(
       "ul",
       { class: "per-memory" },
-      names.map((name) => h("li", {}, h("b", {}, name), `: ${foretold(memories[name])}`)),
+      names.map((name) => h("li", {}, h("b", {}, name), `: ${previewText(memories[name])}`)),
     ),
     h(
       "p",
@@ -88,7 +88,7 @@ export function everywherePreview(memories, confirm) {
   );
 }
 
-export function erasedEverywhere(result) {
+export function storeErasure(result) {
   return h(
     "section",
     { class: "card stack", "aria-label": "Erasure" },

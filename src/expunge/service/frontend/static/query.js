@@ -3,11 +3,11 @@
 import { Chart, placed } from "./chart.js";
 import { announce, bar, fact, field, freshId, h, replace } from "./element.js";
 import { readable } from "./entry.js";
-import { take } from "./errand.js";
-import { mark } from "./marks.js";
-import { empty, show } from "./notice.js";
+import { mark } from "./groups.js";
 import { percent, plural, quantity } from "./numbers.js";
 import { get, memoryPath, post } from "./session.js";
+import { takeArguments } from "./view_arguments.js";
+import { empty, show } from "./view_state.js";
 
 const HITS = 12;
 
@@ -70,7 +70,7 @@ export async function panel(memory, { signal }) {
     control.focus();
   }
 
-  const { like } = take();
+  const { like } = takeArguments();
   if (like !== undefined) {
     entry.value = like;
     ask({ like });

@@ -2,19 +2,19 @@
 // What is shown is decoded from the signed envelope by this page; the service's own reading of it is not used.
 
 import { fact, h, replace } from "./element.js";
-import { stepList, verdict } from "./checks.js";
-import { pinnedKey } from "./head.js";
-import { problem } from "./notice.js";
+import { pinnedKey } from "./ledger_head.js";
 import { count, moment, plural, quantity } from "./numbers.js";
+import { covers, eventText, notCovered, OUTCOMES, receiptText } from "./receipt_text.js";
 import { get } from "./session.js";
+import { stepList, verdict } from "./verification_steps.js";
 import { toUtf8 } from "./verify/encoding.js";
 import { parseEnvelope, parseStatement } from "./verify/envelope.js";
 import { EVENT_TYPE, parseEvent } from "./verify/event.js";
 import { VerificationError } from "./verify/failure.js";
 import { parseReceipt } from "./verify/receipt.js";
-import { obstacle } from "./verify/signing.js";
+import { unsupportedReason } from "./verify/signing.js";
 import { verifyLeaf } from "./verify/steps.js";
-import { covers, eventSummary, notCovered, OUTCOMES, summary } from "./words.js";
+import { problem } from "./view_state.js";
 
 export async function view([index], signal) {
   const content = h(
@@ -31,14 +31,14 @@ export async function receiptPanel(index, signal) {
   const leaf = await get(`/v1/receipts/${index}`, signal);
   const checks = h("div", { class: "stack" }, h("p", { class: "muted" }, "Verifying …"));
   check(checks, leaf);
-  const { said, fields } = decoded(leaf);
+  const { text, fields } = decoded(leaf);
   return h(
     "section",
     { class: "card receipt", "aria-label": `Receipt ${index}` },
     h(
       "div",
       { class: "receipt-parts" },
-      said,
+      text,
       h("div", { class: "stack checked" }, h("h2", {}, "Checked in this browser"), checks),
       fields,
     ),
@@ -46,13 +46,13 @@ export async function receiptPanel(index, signal) {
   );
 }
 
-async function check(place, leaf) {
+async function check(element, leaf) {
   try {
-    const cannot = await obstacle();
-    if (cannot !== null) return replace(place, h("p", { class: "muted" }, cannot));
+    const cannot = await unsupportedReason();
+    if (cannot !== null) return replace(element, h("p", { class: "muted" }, cannot));
     const result = await verifyLeaf({ envelope: leaf.envelope, proof: leaf.inclusion.text, trust: pinnedKey() });
     return replace(
-      place,
+      element,
       verdict(result),
       stepList(result.steps),
       h(
@@ -64,7 +64,7 @@ async function check(place, leaf) {
       ),
     );
   } catch (error) {
-    return replace(place, problem(error));
+    return replace(element, problem(error));
   }
 }
 
@@ -77,7 +77,7 @@ function decoded(leaf) {
   } catch (error) {
     if (!(error instanceof VerificationError)) throw error;
     return {
-      said: h(
+      text: h(
         "div",
         { class: "problem" },
         h("p", { class: "problem-title" }, "This receipt cannot be read"),
@@ -89,7 +89,7 @@ function decoded(leaf) {
 
 function event(leaf, predicate) {
   return {
-    said: h("p", { class: "lead" }, eventSummary(predicate)),
+    text: h("p", { class: "lead" }, eventText(predicate)),
     fields: h(
       "dl",
       { class: "facts" },
@@ -101,13 +101,13 @@ function event(leaf, predicate) {
 }
 
 function receipt(leaf, found) {
-  const said = [
-    h("p", { class: "lead" }, summary(found)),
+  const sentences = [
+    h("p", { class: "lead" }, receiptText(found)),
     h("p", {}, covers(found)),
     h("p", { class: "muted" }, "Not covered: ", notCovered(found).join("; "), "."),
   ];
   return {
-    said: h("div", { class: "stack" }, said),
+    text: h("div", { class: "stack" }, sentences),
     fields: h(
       "details",
       { open: true },
@@ -174,14 +174,14 @@ function raw(leaf) {
     "details",
     { class: "raw" },
     h("summary", {}, "Raw text"),
-    text("Statement", JSON.stringify(leaf.statement, null, 2)),
-    text("Envelope", leaf.envelope, `receipt-${leaf.index}.json`),
-    text("Proof of inclusion", leaf.inclusion.text, `receipt-${leaf.index}.tlog-proof`),
-    text("Key of the log", leaf.log_key, "log.vkey"),
+    rawText("Statement", JSON.stringify(leaf.statement, null, 2)),
+    rawText("Envelope", leaf.envelope, `receipt-${leaf.index}.json`),
+    rawText("Proof of inclusion", leaf.inclusion.text, `receipt-${leaf.index}.tlog-proof`),
+    rawText("Key of the log", leaf.log_key, "log.vkey"),
   );
 }
 
-function text(name, content, file = null) {
+function rawText(name, content, file = null) {
   const save = () => {
     const link = h("a", {
       download: file,

@@ -1,8 +1,8 @@
 // The audit report, which is a document of its own: framed here, or in a tab of its own.
 
 import { h } from "./element.js";
-import { empty } from "./notice.js";
 import { get, session } from "./session.js";
+import { empty } from "./view_state.js";
 
 export async function view(_, signal) {
   return {

@@ -43,7 +43,7 @@ export const session = {
     return scopes.some((scope) => this.about?.token.scopes.includes(scope));
   },
 
-  get everywhere() {
+  get isStoreWide() {
     return this.about?.token.memory === null;
   },
 };
@@ -79,7 +79,7 @@ export const addressOf = ({ name, uuid }) =>
 export const memoryPath = (memory, rest = "") => `/v1/memories/${addressOf(memory)}${rest}`;
 
 // crypto.randomUUID is withheld from pages that were not loaded securely; this is not.
-export function freshKey() {
+export function newIdempotencyKey() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 

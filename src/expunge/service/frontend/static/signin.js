@@ -1,8 +1,8 @@
 // Signing in with a bearer token, which stays in this tab.
 
 import { field, h, replace } from "./element.js";
-import { problem } from "./notice.js";
 import { session } from "./session.js";
+import { problem } from "./view_state.js";
 
 export function signIn(done, reason) {
   const token = h("input", {

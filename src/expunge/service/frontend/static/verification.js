@@ -1,18 +1,18 @@
 // Verifying a receipt from anywhere, with a key from anywhere. It needs no service and no token; all of it happens here.
 
-import { stepList, verdict } from "./checks.js";
 import { announce, field, h, replace } from "./element.js";
-import { problem } from "./notice.js";
 import { session } from "./session.js";
-import { obstacle } from "./verify/signing.js";
+import { stepList, verdict } from "./verification_steps.js";
+import { unsupportedReason } from "./verify/signing.js";
 import { verifyLeaf } from "./verify/steps.js";
+import { problem } from "./view_state.js";
 
 export async function view() {
   const envelope = box(5);
   const proof = box(5);
   const trust = box(2);
   const result = h("div", { class: "stack", "aria-live": "polite" }, expected());
-  const cannot = await obstacle();
+  const cannot = await unsupportedReason();
   const form = h(
     "form",
     {

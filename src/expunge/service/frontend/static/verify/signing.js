@@ -70,7 +70,7 @@ export async function verifies(raw, signature, message) {
 }
 
 // Why this browser cannot verify, or null if it can.
-export async function obstacle() {
+export async function unsupportedReason() {
   if (!globalThis.crypto?.subtle) {
     return "This page was not loaded over HTTPS or from this machine, so the browser withholds its cryptography.";
   }

@@ -29,7 +29,7 @@ from expunge.store import open as open_store
 __all__ = [
     "AXE",
     "ORIGIN",
-    "Service",
+    "RunningService",
     "Visitor",
     "axe_findings",
     "chromium",
@@ -37,8 +37,8 @@ __all__ = [
     "furnish",
     "launched",
     "map_of",
+    "mark_positions",
     "serving",
-    "shapes",
     "visiting",
 ]
 
@@ -71,7 +71,7 @@ def launched() -> Iterator[Browser]:
 
 
 @dataclass(frozen=True)
-class Service:
+class RunningService:
     """A running service and a token that may do everything."""
 
     url: str
@@ -92,7 +92,7 @@ class Service:
 
 
 @contextmanager
-def serving(folder: Path, *, furnished: bool = True, report: Path | None = None) -> Iterator[Service]:
+def serving(folder: Path, *, furnished: bool = True, report: Path | None = None) -> Iterator[RunningService]:
     """The service on a port of its own, over a new store, with memories in it if ``furnished``."""
     url = f"sqlite:///{folder / 'page.db'}"
     with open_store(url, origin=ORIGIN) as store:
@@ -108,8 +108,8 @@ def serving(folder: Path, *, furnished: bool = True, report: Path | None = None)
         while not server.started and thread.is_alive() and time.monotonic() < until:
             time.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
-        store = app.state.house.store
-        yield Service(f"http://127.0.0.1:{port}", token, Tokens(store), store)
+        store = app.state.context.store
+        yield RunningService(f"http://127.0.0.1:{port}", token, Tokens(store), store)
     finally:
         server.should_exit = True
         thread.join(30)
@@ -169,7 +169,7 @@ class Visitor:
     """One visit: the page, and what the browser asked for and complained about meanwhile."""
 
     page: Page
-    service: Service
+    service: RunningService
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
@@ -198,7 +198,13 @@ class Visitor:
 
 @contextmanager
 def visiting(
-    browser: Browser, service: Service, *, width: int = 1280, scheme: Any = "light", token: str | None = "", **more: Any
+    browser: Browser,
+    service: RunningService,
+    *,
+    width: int = 1280,
+    scheme: Any = "light",
+    token: str | None = "",
+    **more: Any,
 ) -> Iterator[Visitor]:
     """A fresh visit, signed in with the service's token unless another, or None, is given."""
     height = 740 if width < 500 else 900
@@ -217,7 +223,7 @@ def visiting(
         context.close()
 
 
-def map_of(service: Service, name: str) -> Any:
+def map_of(service: RunningService, name: str) -> Any:
     """The map of a memory, as the service has it."""
     return service.call("GET", f"/v1/memories/{name}/map")
 
@@ -227,7 +233,7 @@ def fact(place: Locator, name: str) -> Locator:
     return place.locator("dl > div").filter(has=place.page.get_by_text(name, exact=True)).locator("dd").first
 
 
-def shapes(visit: Visitor, group: str) -> list[tuple[float, float]]:
+def mark_positions(visit: Visitor, group: str) -> list[tuple[float, float]]:
     """Where the map on screen has a mark of a group, in pixels of the map."""
     drawn = visit.page.locator(f"svg.chart path.mark.{group}")
     paths = [drawn.nth(at).get_attribute("d") or "" for at in range(drawn.count())]

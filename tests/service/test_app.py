@@ -29,7 +29,7 @@ from schemathesis.specs.openapi.checks import (
 
 import expunge
 from expunge.service.tokens import SCOPES, Tokens
-from service.asking import running
+from service.service_client import running_service
 
 # Requests of the right form may still be refused, for what they say: a vector of another length, an unknown id. So
 # acceptance of every well-formed request is not asked for.
@@ -71,7 +71,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         opened["example"].prune()
         opened.hold("example", "a", reason="kept for the test")
     headers = {"Authorization": f"Bearer {text}"}
-    with running(store, "--max-body", "200000", "--max-dimension", "64", "--max-batch", "20") as (_, url, _):
+    with running_service(store, "--max-body", "200000", "--max-dimension", "64", "--max-batch", "20") as (_, url, _):
         yield Live(url, headers, httpx.get(f"{url}openapi.json", headers=headers).json())
 
 

@@ -1,7 +1,7 @@
-// What a receipt says, in sentences. Made from the receipt that this page decoded itself, not from what the service says of it.
+// Sentences about receipts, events and previews. Those about a receipt come from the envelope that this page decoded itself.
 
-import { sentence } from "./notice.js";
 import { percent, plural } from "./numbers.js";
+import { sentence } from "./view_state.js";
 
 export const OUTCOMES = {
   created: "created",
@@ -48,8 +48,8 @@ const REASONS = {
 export const covers = (receipt) => COVERS[receipt.covers];
 export const notCovered = (receipt) => receipt.doesNotCover.map((code) => NOT_COVERED[code]);
 
-// The plain-language summary of a receipt that has been parsed.
-export function summary(receipt) {
+// The summary of a parsed receipt.
+export function receiptText(receipt) {
   const entries = plural(receipt.applied.count, "entry", "entries");
   const left = `${plural(receipt.entries.after.live, "entry is", "entries are")} live now`;
   const pruned = receipt.entries.after.pruned ? `, ${plural(receipt.entries.after.pruned, "is", "are")} pruned` : "";
@@ -69,10 +69,10 @@ export function summary(receipt) {
     restored:
       "The memory went back to an older state, from a backup; erasures since then are applied again after this.",
   };
-  return [sentences[receipt.outcome], ...aside(receipt), state].join(" ");
+  return [sentences[receipt.outcome], ...warrantyText(receipt), state].join(" ");
 }
 
-function aside(receipt) {
+function warrantyText(receipt) {
   const parts = [];
   if (receipt.outcome !== "expired" && receipt.expired.count)
     parts.push(`That ended ${plural(receipt.expired.count, "certificate")}.`);
@@ -86,7 +86,7 @@ function aside(receipt) {
 }
 
 // The same for an event of the store, which is not a receipt.
-export function eventSummary(predicate) {
+export function eventText(predicate) {
   const { event, facts } = predicate;
   if (event === "dropped")
     return `A memory was dropped, with ${plural(facts.live, "live entry", "live entries")} and ${plural(facts.pruned, "pruned one")}.`;
@@ -101,8 +101,8 @@ export function eventSummary(predicate) {
   return `A subject was erased from the store: ${plural(gone, "entry", "entries")} in ${plural(facts.memories.length, "memory", "memories")}.${rest}`;
 }
 
-// One line of the ledger, from the service's own list.
-export function what(leaf) {
+// One leaf of the ledger, from the list that the service sends.
+export function leafText(leaf) {
   const entries = leaf.applied ? plural(leaf.applied, "entry", "entries") : null;
   switch (leaf.kind) {
     case "created":
@@ -122,7 +122,7 @@ export function what(leaf) {
 }
 
 // What a preview says would happen.
-export function foretold(preview) {
+export function previewText(preview) {
   const entries = plural(preview.applied.length, "entry", "entries");
   if (preview.outcome === "refused") return sentence(`it would be refused: ${preview.reason}`);
   if (preview.outcome === "noop") return "There is nothing to delete.";

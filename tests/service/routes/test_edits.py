@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from expunge import Memory
-from expunge.service import auth as door
-from service.asking import Service
+from expunge.service import auth
+from service.service_client import ServiceClient
 from store.ward import appearance, arrival, entries
 
 ICU = "/v1/memories/icu"
@@ -23,15 +23,15 @@ def new(number: int) -> dict[str, Any]:
     return given | {"key": given["key"].tolist(), "value": given["value"].tolist()}
 
 
-def twin(service: Service) -> Memory:
+def twin(service: ServiceClient) -> Memory:
     """The stored memory's entries, fitted afresh at the same cap, outside any store."""
     return service.store["icu"].refit()
 
 
-def test_an_admission_is_the_librarys(service: Service) -> None:
+def test_an_admission_is_the_librarys(service: ServiceClient) -> None:
     beside = twin(service)
     beside.admit(**arrival(1))
-    response = service.ask("POST", f"{ICU}/admit", new(1), scopes=("write",))
+    response = service.request("POST", f"{ICU}/admit", new(1), scopes=("write",))
     assert response.status_code == 201
     receipt, memory = response.json(), service.store["icu"]
     assert (receipt["outcome"], receipt["applied"]) == ("admitted", ["new-1"])
@@ -51,10 +51,10 @@ def test_an_admission_is_the_librarys(service: Service) -> None:
         ({"subject": "patient-1"}, {f"e{row}" for row in range(40) if row % 8 == 1 and row % 5}),
     ],
 )
-def test_a_deletion_is_the_librarys(service: Service, asked: dict[str, Any], gone: set[str]) -> None:
+def test_a_deletion_is_the_librarys(service: ServiceClient, asked: dict[str, Any], gone: set[str]) -> None:
     beside = twin(service)
     beside.delete(sorted(gone))
-    receipt = service.ask("POST", f"{ICU}/delete", asked, scopes=("erase",), status=200)
+    receipt = service.request("POST", f"{ICU}/delete", asked, scopes=("erase",), status=200)
     assert set(receipt["applied"]) == gone
     memory = service.store["icu"]
     assert memory.ids == beside.ids
@@ -62,13 +62,13 @@ def test_a_deletion_is_the_librarys(service: Service, asked: dict[str, Any], gon
     service.store.verify()
 
 
-def test_pruning_and_rebuilding(service: Service) -> None:
+def test_pruning_and_rebuilding(service: ServiceClient) -> None:
     queries = np.random.default_rng(3).standard_normal((10, 4))
     before = service.store["icu"].read(queries)
-    receipt = service.ask("POST", f"{ICU}/prune", {"mode": "forget"}, scopes=("erase",), status=200)
+    receipt = service.request("POST", f"{ICU}/prune", {"mode": "forget"}, scopes=("erase",), status=200)
     assert receipt["outcome"] == "pruned"
     assert np.array_equal(service.store["icu"].read(queries), before)
-    rebuilt = service.ask("POST", f"{ICU}/rebuild", {"nu": 0.5}, scopes=("admin",), status=200)
+    rebuilt = service.request("POST", f"{ICU}/rebuild", {"nu": 0.5}, scopes=("admin",), status=200)
     assert rebuilt["outcome"] == "rebuilt"
     assert service.store["icu"].nu == 0.5
 
@@ -82,24 +82,24 @@ def test_pruning_and_rebuilding(service: Service) -> None:
         ("rebuild", {"nu": 0.4}),
     ],
 )
-def test_a_repeated_request_is_applied_once(service: Service, path: str, body: dict[str, Any]) -> None:
+def test_a_repeated_request_is_applied_once(service: ServiceClient, path: str, body: dict[str, Any]) -> None:
     key = str(uuid.uuid4())
-    first = service.ask("POST", f"{ICU}/{path}", body, Idempotency_Key=key)
+    first = service.request("POST", f"{ICU}/{path}", body, Idempotency_Key=key)
     size, leaves = len(service.store["icu"]), service.store.size
-    again = service.ask("POST", f"{ICU}/{path}", body, Idempotency_Key=key)
+    again = service.request("POST", f"{ICU}/{path}", body, Idempotency_Key=key)
     assert (first.status_code, first.json()) == (again.status_code, again.json())
     assert first.status_code in (200, 201)
     assert (len(service.store["icu"]), service.store.size) == (size, leaves)
     other = {"admit": new(2), "delete": {"subject": "patient-3"}, "prune": {"sketch": 1}, "rebuild": {"nu": 0.45}}
-    problem = service.ask("POST", f"{ICU}/{path}", other[path], status=409, Idempotency_Key=key)
+    problem = service.request("POST", f"{ICU}/{path}", other[path], status=409, Idempotency_Key=key)
     assert problem["error"] == "Conflict"
 
 
-def test_a_repeated_refusal_is_the_same_refusal(service: Service) -> None:
+def test_a_repeated_refusal_is_the_same_refusal(service: ServiceClient) -> None:
     service.store.hold("plane", "e1", reason="case 12")
-    first = service.ask("POST", "/v1/memories/plane/delete", {"id": "e1"}, status=409, Idempotency_Key="k")
+    first = service.request("POST", "/v1/memories/plane/delete", {"id": "e1"}, status=409, Idempotency_Key="k")
     service.store.release(service.store.holds()[0])
-    again = service.ask("POST", "/v1/memories/plane/delete", {"id": "e1"}, status=409, Idempotency_Key="k")
+    again = service.request("POST", "/v1/memories/plane/delete", {"id": "e1"}, status=409, Idempotency_Key="k")
     assert first["error"] == "DeletionRefused"
     assert {**first, "instance": None} == {**again, "instance": None}
     assert "case 12" in first["detail"]
@@ -107,12 +107,12 @@ def test_a_repeated_refusal_is_the_same_refusal(service: Service) -> None:
     assert "e1" in service.store["plane"]
 
 
-def test_a_dropped_memory_stays_dropped(service: Service) -> None:
-    first = service.ask("DELETE", ICU, scopes=("admin",), status=200, Idempotency_Key="drop")
-    assert service.ask("DELETE", ICU, scopes=("admin",), status=200, Idempotency_Key="drop") == first
-    assert service.ask("DELETE", ICU, scopes=("admin",)).status_code == 404
-    assert service.ask("DELETE", ICU, scopes=("admin",), Idempotency_Key="another").status_code == 404
-    assert service.ask("GET", ICU).status_code == 404
+def test_a_dropped_memory_stays_dropped(service: ServiceClient) -> None:
+    first = service.request("DELETE", ICU, scopes=("admin",), status=200, Idempotency_Key="drop")
+    assert service.request("DELETE", ICU, scopes=("admin",), status=200, Idempotency_Key="drop") == first
+    assert service.request("DELETE", ICU, scopes=("admin",)).status_code == 404
+    assert service.request("DELETE", ICU, scopes=("admin",), Idempotency_Key="another").status_code == 404
+    assert service.request("GET", ICU).status_code == 404
     assert "icu" not in service.store
 
 
@@ -120,10 +120,10 @@ def test_a_dropped_memory_stays_dropped(service: Service) -> None:
     ("method", "path", "body"), [("POST", "/delete", {"id": "e1"}), ("DELETE", "", None), ("GET", "", None)]
 )
 def test_a_memory_asked_for_by_its_uuid_is_no_other_of_its_name(
-    service: Service, monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: Any
+    service: ServiceClient, monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: Any
 ) -> None:
     """Between finding the name and using it, somebody drops the memory and puts another under the name."""
-    store, named, known = service.store, door._named, service.store["icu"].uuid
+    store, named, known = service.store, auth._name_of_uuid, service.store["icu"].uuid
 
     def slowly(*given: Any) -> str | None:
         name = named(*given)
@@ -131,13 +131,13 @@ def test_a_memory_asked_for_by_its_uuid_is_no_other_of_its_name(
         store.create("icu", **entries(40, seed=7), sigma=2.0, nu=0.3)
         return name
 
-    monkeypatch.setattr(door, "_named", slowly)
-    assert service.ask(method, f"/v1/memories/uuid:{known}{path}", body).status_code == 404
+    monkeypatch.setattr(auth, "_name_of_uuid", slowly)
+    assert service.request(method, f"/v1/memories/uuid:{known}{path}", body).status_code == 404
     assert len(store["icu"]) == 40
 
 
-def test_a_batch_stays_with_its_memory(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, edit = service.store, service.house.desk.edit
+def test_a_batch_stays_with_its_memory(service: ServiceClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, edit = service.store, service.context.executor.edit
 
     async def once(*given: Any) -> Any:
         done = await edit(*given)
@@ -145,80 +145,80 @@ def test_a_batch_stays_with_its_memory(service: Service, monkeypatch: pytest.Mon
         store.create("icu", **entries(40, seed=7), sigma=2.0, nu=0.3)
         return done
 
-    monkeypatch.setattr(service.house.desk, "edit", once)
+    monkeypatch.setattr(service.context.executor, "edit", once)
     batch = {"entries": [new(1), new(2)]}
-    assert service.ask("POST", f"{ICU}/admit/batch", batch).status_code == 404
+    assert service.request("POST", f"{ICU}/admit/batch", batch).status_code == 404
     assert len(store["icu"]) == 40
 
 
-def test_an_edit_of_another_state_is_refused(service: Service) -> None:
-    tag = service.ask("GET", ICU).headers["etag"]
+def test_an_edit_of_another_state_is_refused(service: ServiceClient) -> None:
+    tag = service.request("GET", ICU).headers["etag"]
     assert tag == f'"{service.store["icu"].digest}"'
-    service.ask("POST", f"{ICU}/admit", new(1), status=201, If_Match=tag)
-    problem = service.ask("POST", f"{ICU}/delete", {"id": "e1"}, status=412, If_Match=tag)
+    service.request("POST", f"{ICU}/admit", new(1), status=201, If_Match=tag)
+    problem = service.request("POST", f"{ICU}/delete", {"id": "e1"}, status=412, If_Match=tag)
     assert problem["error"] == "Stale"
     assert "e1" in service.store["icu"]
-    preview = service.ask("POST", f"{ICU}/delete?dry_run=true", {"id": "e1"}, If_Match=tag)
+    preview = service.request("POST", f"{ICU}/delete?dry_run=true", {"id": "e1"}, If_Match=tag)
     assert preview.status_code == 412
     now = f'"{service.store["icu"].digest}"'
     for header in (f'"x", {now}', f"{now} , {tag}", "*"):
-        service.ask("POST", f"{ICU}/delete?dry_run=true", {"id": "e1"}, status=200, If_Match=header)
-    assert service.ask("POST", f"{ICU}/delete", {"id": "e1"}, If_Match=f"W/{now}").status_code == 412
-    assert service.ask("POST", f"{ICU}/delete", {"id": "e1"}, If_Match="unquoted").status_code == 422
-    service.ask("POST", f"{ICU}/delete", {"id": "e1"}, status=200, If_Match=now)
+        service.request("POST", f"{ICU}/delete?dry_run=true", {"id": "e1"}, status=200, If_Match=header)
+    assert service.request("POST", f"{ICU}/delete", {"id": "e1"}, If_Match=f"W/{now}").status_code == 412
+    assert service.request("POST", f"{ICU}/delete", {"id": "e1"}, If_Match="unquoted").status_code == 422
+    service.request("POST", f"{ICU}/delete", {"id": "e1"}, status=200, If_Match=now)
 
 
-def test_a_batch_and_a_drop_depend_on_the_state_too(service: Service) -> None:
-    stale = service.ask("GET", ICU).headers["etag"]
+def test_a_batch_and_a_drop_depend_on_the_state_too(service: ServiceClient) -> None:
+    stale = service.request("GET", ICU).headers["etag"]
     batch = {"entries": [new(1), new(2)]}
-    service.ask("POST", f"{ICU}/admit/batch", batch, status=200, If_Match=stale)
+    service.request("POST", f"{ICU}/admit/batch", batch, status=200, If_Match=stale)
     # An entry that is there already is that entry's problem, whatever state was asked for.
     seen = f'"{service.store["icu"].digest}"'
-    again = service.ask("POST", f"{ICU}/admit/batch", {"entries": [new(1)]}, status=200, If_Match=seen)
+    again = service.request("POST", f"{ICU}/admit/batch", {"entries": [new(1)]}, status=200, If_Match=seen)
     assert (again["failed"], again["items"][0]["problem"]["error"]) == (1, "InputError")
     size = len(service.store["icu"])
     for header, status in ((stale, 412), ("unquoted", 422)):
-        answer = service.ask("POST", f"{ICU}/admit/batch", {"entries": [new(3)]}, If_Match=header)
+        answer = service.request("POST", f"{ICU}/admit/batch", {"entries": [new(3)]}, If_Match=header)
         assert answer.status_code == status
-        assert service.ask("DELETE", ICU, If_Match=header).status_code == status
+        assert service.request("DELETE", ICU, If_Match=header).status_code == status
     assert len(service.store["icu"]) == size
     now = f'"{service.store["icu"].digest}"'
-    service.ask("DELETE", ICU, status=200, If_Match=f"{stale}, {now}")
+    service.request("DELETE", ICU, status=200, If_Match=f"{stale}, {now}")
     assert "icu" not in service.store
 
 
-def test_a_retry_is_answered_although_the_state_has_moved_on(service: Service) -> None:
+def test_a_retry_is_answered_although_the_state_has_moved_on(service: ServiceClient) -> None:
     """Its own edit has moved it: a client that did not hear the answer asks again with both headers."""
-    tag = service.ask("GET", ICU).headers["etag"]
-    first = service.ask("POST", f"{ICU}/admit", new(1), status=201, If_Match=tag, Idempotency_Key="once")
-    assert service.ask("POST", f"{ICU}/admit", new(1), status=201, If_Match=tag, Idempotency_Key="once") == first
+    tag = service.request("GET", ICU).headers["etag"]
+    first = service.request("POST", f"{ICU}/admit", new(1), status=201, If_Match=tag, Idempotency_Key="once")
+    assert service.request("POST", f"{ICU}/admit", new(1), status=201, If_Match=tag, Idempotency_Key="once") == first
 
 
 @pytest.mark.parametrize(
     ("path", "body"),
     [("admit", new(1)), ("delete", {"subject": "patient-2"}), ("prune", {}), ("delete", {"id": "e0"})],
 )
-def test_a_dry_run_says_what_comes_and_changes_nothing(service: Service, path: str, body: dict[str, Any]) -> None:
+def test_a_dry_run_says_what_comes_and_changes_nothing(service: ServiceClient, path: str, body: dict[str, Any]) -> None:
     memory = service.store["icu"]
     seen, leaves = appearance(memory), service.store.size
-    preview = service.ask("POST", f"{ICU}/{path}?dry_run=true", body, status=200, Idempotency_Key="unused")
+    preview = service.request("POST", f"{ICU}/{path}?dry_run=true", body, status=200, Idempotency_Key="unused")
     assert (appearance(memory), service.store.size) == (seen, leaves)
-    receipt = service.ask("POST", f"{ICU}/{path}", body, Idempotency_Key="unused").json()
+    receipt = service.request("POST", f"{ICU}/{path}", body, Idempotency_Key="unused").json()
     assert preview["dry_run"] is True
     assert preview["outcome"] == receipt["outcome"]
     assert sorted(preview["applied"]) == sorted(receipt["applied"])
     assert preview["size"] == len(memory)
 
 
-def test_a_preview_of_a_refusal_is_an_answer(service: Service) -> None:
+def test_a_preview_of_a_refusal_is_an_answer(service: ServiceClient) -> None:
     service.store.hold("icu", "e1", reason="case 12")
-    preview = service.ask("POST", f"{ICU}/delete?dry_run=true", {"id": "e1"}, status=200)
+    preview = service.request("POST", f"{ICU}/delete?dry_run=true", {"id": "e1"}, status=200)
     assert preview["outcome"] == "refused"
     assert "case 12" in preview["reason"]
 
 
 @pytest.mark.parametrize("levels", [65, 480, 900])
-def test_a_payload_that_is_nested_too_deep_is_refused(service: Service, levels: int) -> None:
+def test_a_payload_that_is_nested_too_deep_is_refused(service: ServiceClient, levels: int) -> None:
     before, payload = service.store["icu"].digest, f"{'[' * levels}{']' * levels}"
     for path, body in (("admit", "{entry}"), ("admit/batch", '{{"entries": [{entry}]}}')):
         entry = json.dumps(new(1)).replace('"arrival 1"', payload)
@@ -227,42 +227,42 @@ def test_a_payload_that_is_nested_too_deep_is_refused(service: Service, levels: 
         problem = response.json() if path == "admit" else response.json()["items"][0]["problem"]
         assert (problem["status"], "64 levels" in problem["detail"]) == (422, True)
     assert service.store["icu"].digest == before
-    service.ask("GET", f"{ICU}/entries?content=true", scopes=("read",), status=200)
+    service.request("GET", f"{ICU}/entries?content=true", scopes=("read",), status=200)
 
 
-def test_a_payload_as_deep_as_it_may_be_is_listed(service: Service) -> None:
+def test_a_payload_as_deep_as_it_may_be_is_listed(service: ServiceClient) -> None:
     payload: Any = "deep"
     for _ in range(64):
         payload = [payload]
-    service.ask("POST", f"{ICU}/admit", new(1) | {"payload": payload}, scopes=("write",), status=201)
-    listed = service.ask("GET", f"{ICU}/entries?content=true", scopes=("read",), status=200)
+    service.request("POST", f"{ICU}/admit", new(1) | {"payload": payload}, scopes=("write",), status=201)
+    listed = service.request("GET", f"{ICU}/entries?content=true", scopes=("read",), status=200)
     assert payload in [item["payload"] for item in listed["items"]]
 
 
-def test_a_batch_reports_each_entry(service: Service) -> None:
+def test_a_batch_reports_each_entry(service: ServiceClient) -> None:
     batch = {"entries": [new(1), new(1), new(2)]}
-    done = service.ask("POST", f"{ICU}/admit/batch", batch, scopes=("write",), status=200, Idempotency_Key="b")
+    done = service.request("POST", f"{ICU}/admit/batch", batch, scopes=("write",), status=200, Idempotency_Key="b")
     assert (done["admitted"], done["failed"], done["skipped"]) == (1, 1, 1)
     assert done["items"][0]["receipt"]["applied"] == ["new-1"]
     assert done["items"][1]["problem"]["status"] == 422
     assert "new-2" not in service.store["icu"]
     # The same again, and further: what was admitted is not admitted twice.
     mended = {"entries": [new(1), new(3), new(2)], "on_error": "continue"}
-    done = service.ask("POST", f"{ICU}/admit/batch", mended, scopes=("write",), status=200, Idempotency_Key="b")
+    done = service.request("POST", f"{ICU}/admit/batch", mended, scopes=("write",), status=200, Idempotency_Key="b")
     assert (done["admitted"], done["failed"], done["skipped"]) == (3, 0, 0)
     assert {"new-1", "new-2", "new-3"} <= set(service.store["icu"].ids)
     assert len(service.store["icu"]) == 43
 
 
-def test_a_certificate_that_would_end_can_refuse_the_admission(service: Service) -> None:
+def test_a_certificate_that_would_end_can_refuse_the_admission(service: ServiceClient) -> None:
     keys = [[-1.0, 0.0], [1.0, 0.0], [0.0, 0.9]]
     creation = {"name": "small", "keys": keys, "values": [1.0, 2.0, 9.0], "sigma": 5.0, "cap": 1.0}
-    service.ask("POST", "/v1/memories", creation, status=201)
-    service.ask("POST", "/v1/memories/small/prune", {"mode": "forget"}, status=200)
+    service.request("POST", "/v1/memories", creation, status=201)
+    service.request("POST", "/v1/memories/small/prune", {"mode": "forget"}, status=200)
     far = {"key": [0.0, -10.0], "value": 3.0}
-    problem = service.ask("POST", "/v1/memories/small/admit", far | {"on_expiry": "refuse"}, status=409)
+    problem = service.request("POST", "/v1/memories/small/admit", far | {"on_expiry": "refuse"}, status=409)
     assert problem["error"] == "AdmissionRefused"
-    receipt = service.ask("POST", "/v1/memories/small/admit", far, status=201)
+    receipt = service.request("POST", "/v1/memories/small/admit", far, status=201)
     assert receipt["details"]["expired"] == ["2"]
-    (row,) = service.ask("GET", "/v1/memories/small/warranties", status=200)["items"]
+    (row,) = service.request("GET", "/v1/memories/small/warranties", status=200)["items"]
     assert (row["id"], row["status"], row["fraction"]) == ("2", "expired", 0.0)

@@ -8,13 +8,13 @@ import { parseCheckpoint, parseNote, verifyCheckpoint } from "./verify/checkpoin
 import { toUtf8 } from "./verify/encoding.js";
 import { fail, VerificationError } from "./verify/failure.js";
 import { verifyExtension } from "./verify/proof.js";
-import { obstacle, parseTrust } from "./verify/signing.js";
+import { unsupportedReason, parseTrust } from "./verify/signing.js";
 
-const slot = () => `expunge.head.${session.about.store}`;
+const storageKey = () => `expunge.head.${session.about.store}`;
 
 export function keptHead() {
   try {
-    return JSON.parse(localStorage.getItem(slot()));
+    return JSON.parse(localStorage.getItem(storageKey()));
   } catch {
     return null;
   }
@@ -57,32 +57,32 @@ function keep(note, size, key, since = new Date().toISOString()) {
   // Another tab may have kept one while this one waited: what it saw is not given up for what is older.
   const now = keptHead();
   if (now !== null && (now.key !== key || headIn(now).size >= size)) return;
-  localStorage.setItem(slot(), JSON.stringify({ note, key, since }));
+  localStorage.setItem(storageKey(), JSON.stringify({ note, key, since }));
 }
 
-// A line that checks while one reads.
+// A line that shows the result of the check when it is there.
 export function headLine() {
-  const place = h("p", { class: "head muted" }, "Checking the ledger's head …");
+  const line = h("p", { class: "head muted" }, "Checking the ledger's head …");
   (async () => {
-    const cannot = await obstacle();
+    const cannot = await unsupportedReason();
     if (cannot !== null)
-      return replace(place, h("span", { class: "sign skipped" }, "–"), ` Ledger not checked. ${cannot}`);
+      return replace(line, h("span", { class: "sign skipped" }, "–"), ` Ledger not checked. ${cannot}`);
     try {
       const text = await compare();
-      place.classList.add("passed");
-      return replace(place, h("span", { class: "sign passed" }, "✓"), " Ledger: ", text);
+      line.classList.add("passed");
+      return replace(line, h("span", { class: "sign passed" }, "✓"), " Ledger: ", text);
     } catch (error) {
       if (!(error instanceof VerificationError))
-        return replace(place, `The ledger's head could not be checked: ${error.message}`);
-      place.classList.replace("muted", "failed");
-      place.setAttribute("role", "alert");
+        return replace(line, `The ledger's head could not be checked: ${error.message}`);
+      line.classList.replace("muted", "failed");
+      line.setAttribute("role", "alert");
       return replace(
-        place,
+        line,
         h("span", { class: "sign failed" }, "✗"),
         h("strong", {}, ` ${error.name}: `),
         `${error.message}. Do not rely on this store before you know why.`,
       );
     }
   })();
-  return place;
+  return line;
 }

@@ -1,8 +1,8 @@
-// What an entry looks like, by its part in the memory: a shape and a colour of its own, so that neither is needed alone.
+// The groups of entries and the mark of each: a shape and a colour, so that neither is needed alone.
 
 import { h, svg } from "./element.js";
 
-// In the order in which they are told. Each shape is drawn with relative commands from where the entry is, so that a whole group is one path.
+// In the order in which they are listed. Each shape is drawn with relative commands from where the entry is, so that a whole group is one path.
 export const GROUPS = {
   margin: { label: "margin", about: "weighs something; lies on the boundary", shape: "m0-5 5 5-5 5-5-5z" },
   bound: {

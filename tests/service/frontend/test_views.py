@@ -11,13 +11,10 @@ from playwright.sync_api import Browser, Route, expect
 from expunge.errors import VerificationError
 from expunge.service.json_response import summary_content
 from expunge.store import StoredMemory
-
-from .browser import Service, Visitor, fact, map_of, shapes, visiting
-
-pytest_plugins = ["service.visits"]
+from service.frontend.browser import RunningService, Visitor, fact, map_of, mark_positions, visiting
 
 
-def test_signing_in_by_hand_and_out_again(window: Browser, site: Service) -> None:
+def test_signing_in_by_hand_and_out_again(window: Browser, site: RunningService) -> None:
     with visiting(window, site, token=None) as visit:
         page = visit.page
         visit.go("")
@@ -47,7 +44,7 @@ def test_a_token_in_the_address_is_taken_out_of_it(visitor: Visitor) -> None:
     assert visitor.page.evaluate("() => history.length") <= 2
 
 
-def test_a_token_that_is_revoked_leads_back_to_signing_in(window: Browser, site: Service) -> None:
+def test_a_token_that_is_revoked_leads_back_to_signing_in(window: Browser, site: RunningService) -> None:
     text, token = site.tokens.create(["read"])
     with visiting(window, site, token=text) as visit:
         site.tokens.revoke(token.name)
@@ -56,7 +53,7 @@ def test_a_token_that_is_revoked_leads_back_to_signing_in(window: Browser, site:
         expect(visit.page.get_by_role("alert")).to_be_visible()
 
 
-def test_a_token_that_may_only_read_is_offered_no_erasure(window: Browser, site: Service) -> None:
+def test_a_token_that_may_only_read_is_offered_no_erasure(window: Browser, site: RunningService) -> None:
     text, _ = site.tokens.create(["read"])
     with visiting(window, site, token=text) as visit:
         visit.go("#/m/ward/erase")
@@ -100,7 +97,7 @@ def test_the_map_draws_every_entry_in_the_shape_of_its_group(visitor: Visitor) -
         counts[entry["group"]] = counts.get(entry["group"], 0) + 1
     counts["archived"] = len(expected["archived"])
     assert set(counts) == {"margin", "bound", "reserve", "archived"}
-    assert {group: len(shapes(visitor, group)) for group in counts} == counts
+    assert {group: len(mark_positions(visitor, group)) for group in counts} == counts
     look = """(element) => {
       const [, shape] = /^M.*?(m[^M]*)/.exec(element.getAttribute("d"));
       return [shape, getComputedStyle(element).stroke];
@@ -128,13 +125,13 @@ def test_the_boundary_runs_through_the_margin(visitor: Visitor) -> None:
       }
       return best;
     }"""
-    margin = shapes(visitor, "margin")
+    margin = mark_positions(visitor, "margin")
     assert margin
     for point in margin:
         assert line.evaluate(nearest, point) < 3.0, "pixels"
     inside = "(path, [x, y]) => path.isPointInFill(new DOMPoint(x, y))"
-    assert not any(line.evaluate(inside, point) for point in shapes(visitor, "bound"))
-    assert all(line.evaluate(inside, point) for point in shapes(visitor, "reserve"))
+    assert not any(line.evaluate(inside, point) for point in mark_positions(visitor, "bound"))
+    assert all(line.evaluate(inside, point) for point in mark_positions(visitor, "reserve"))
     visitor.go("#/m/icu/map")
     expect(visitor.page.get_by_text("6 coordinates drawn in two")).to_be_visible()
     expect(line).to_have_count(0)
@@ -142,20 +139,20 @@ def test_the_boundary_runs_through_the_margin(visitor: Visitor) -> None:
 
 def test_a_group_can_be_hidden(visitor: Visitor) -> None:
     visitor.go("#/m/ward/map")
-    assert shapes(visitor, "bound")
+    assert mark_positions(visitor, "bound")
     toggle = visitor.page.get_by_role("button", name="bound")
     toggle.click()
     assert toggle.get_attribute("aria-pressed") == "false"
-    assert not shapes(visitor, "bound")
+    assert not mark_positions(visitor, "bound")
     toggle.click()
-    assert shapes(visitor, "bound")
+    assert mark_positions(visitor, "bound")
 
 
 def test_hovering_tells_what_is_there(visitor: Visitor) -> None:
     visitor.go("#/m/ward/map")
     chart = visitor.page.locator("svg.chart")
     names = {f"{one['id']}": one for one in map_of(visitor.service, "ward")["entries"]}
-    x, y = max(shapes(visitor, "bound"))
+    x, y = max(mark_positions(visitor, "bound"))
     chart.hover(position={"x": x, "y": y})
     tip = visitor.page.locator(".tip")
     expect(tip).to_be_visible()
@@ -251,7 +248,7 @@ def test_asking_with_numbers_and_at_a_place(visitor: Visitor) -> None:
     page.get_by_role("button", name="Ask").click()
     found = visitor.service.call("POST", "/v1/memories/ward/search", {"query": [3.2, 1.2], "k": 12})["hits"]
     assert shares(visitor) == pytest.approx({hit["id"]: hit["share"] / found[0]["share"] for hit in found}, abs=1e-4)
-    x, y = min(shapes(visitor, "bound"))
+    x, y = min(mark_positions(visitor, "bound"))
     page.locator("svg.chart").click(position={"x": x, "y": y})
     leftmost = min(
         map_of(visitor.service, "ward")["entries"], key=lambda one: one["x"] if one["group"] == "bound" else 9e9

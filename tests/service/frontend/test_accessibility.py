@@ -7,9 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Browser, expect
 
-from .browser import Service, Visitor, axe_findings, visiting
-
-pytest_plugins = ["service.visits"]
+from service.frontend.browser import RunningService, Visitor, axe_findings, visiting
 
 
 def preview(visit: Visitor) -> None:
@@ -73,7 +71,7 @@ SIDEWAYS = "() => document.documentElement.scrollWidth - document.documentElemen
 
 
 @pytest.mark.slow
-def test_every_view_is_accessible_and_fits(window: Browser, site: Service) -> None:
+def test_every_view_is_accessible_and_fits(window: Browser, site: RunningService) -> None:
     found: dict[str, list[str]] = {}
     with visiting(window, site, width=360) as visit:
         page = visit.page
@@ -90,7 +88,7 @@ def test_every_view_is_accessible_and_fits(window: Browser, site: Service) -> No
     assert found == {route: ["0 px sideways at 360", "0 px sideways at 1600"] for route in VIEWS}
 
 
-def test_signing_in_is_accessible_and_fits(window: Browser, site: Service) -> None:
+def test_signing_in_is_accessible_and_fits(window: Browser, site: RunningService) -> None:
     with visiting(window, site, width=360, scheme="dark", token=None) as visit:
         visit.go("")
         visit.page.get_by_label("Token").fill("wrong")
@@ -107,7 +105,7 @@ def test_the_checker_finds_what_is_wrong(visitor: Visitor) -> None:
     assert any("image-alt" in finding for finding in axe_findings(visitor.page))
 
 
-def test_nothing_moves_for_those_who_ask_for_that(window: Browser, site: Service) -> None:
+def test_nothing_moves_for_those_who_ask_for_that(window: Browser, site: RunningService) -> None:
     with visiting(window, site, reduced_motion="reduce") as visit:
         visit.go("#/m/ward/certificates")
         style = "(bar) => getComputedStyle(bar).transitionDuration"

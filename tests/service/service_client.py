@@ -19,52 +19,52 @@ from fastapi.testclient import TestClient
 
 import expunge
 from expunge.service.app import create_app
-from expunge.service.context import House
+from expunge.service.context import ServiceContext
 from expunge.service.settings import Settings
 from expunge.service.tokens import SCOPES
 from expunge.store import Store
 from store.ward import entries
 
-__all__ = ["EVERYTHING", "Service", "fill", "routes_of", "running"]
+__all__ = ["EVERYTHING", "ServiceClient", "fill_store", "routes_of", "running_service"]
 
 EVERYTHING = SCOPES
 
 
-def fill(url: str, key: Path | None = None) -> None:
+def fill_store(url: str, key: Path | None = None) -> None:
     """Two memories of the same ward, one of them pruned, and one of two coordinates."""
     with expunge.open(url, key) as store:
-        store.create("icu", **_told(entries(40)), sigma=2.0, nu=0.3)
-        other = store.create("other", **_told(entries(30, seed=1)), sigma=2.0, nu=0.3)
+        store.create("icu", **_with_payloads(entries(40)), sigma=2.0, nu=0.3)
+        other = store.create("other", **_with_payloads(entries(30, seed=1)), sigma=2.0, nu=0.3)
         other.prune("archive")
-        store.create("plane", **_told(entries(30, seed=2, dimension=2)), sigma=1.0, nu=0.2)
+        store.create("plane", **_with_payloads(entries(30, seed=2, dimension=2)), sigma=1.0, nu=0.2)
 
 
-def _told(given: dict[str, Any]) -> dict[str, Any]:
+def _with_payloads(given: dict[str, Any]) -> dict[str, Any]:
     return given | {"payloads": [{"hour": row, "note": f"note {row}"} for row in range(len(given["ids"]))]}
 
 
-class Service:
+class ServiceClient:
     """One worker, asked in this process."""
 
     def __init__(self, settings: Settings) -> None:
         self.app = create_app(settings)
-        self.house: House = self.app.state.house
+        self.context: ServiceContext = self.app.state.context
         self.client = TestClient(self.app, raise_server_exceptions=False)
         self._headers: dict[Any, dict[str, str]] = {}
 
     @property
     def store(self) -> Store:
-        return self.house.store
+        return self.context.store
 
     def headers(self, *scopes: str, memory: str | None = None) -> dict[str, str]:
         """The header of a token with these scopes; of one with all of them by default."""
         wanted = (scopes or EVERYTHING, memory)
         if wanted not in self._headers:
-            text, _ = self.house.tokens.create(wanted[0], memory=memory)
+            text, _ = self.context.tokens.create(wanted[0], memory=memory)
             self._headers[wanted] = {"Authorization": f"Bearer {text}"}
         return self._headers[wanted]
 
-    def ask(
+    def request(
         self,
         method: str,
         path: str,
@@ -97,7 +97,7 @@ def routes_of(app: Any) -> list[Any]:
 
 
 @contextmanager
-def running(
+def running_service(
     url: str, *words: str, key: Path | None = None, trusted: ssl.SSLContext | bool = True
 ) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
     """`expunge serve` as a process of its own: the process, where it listens, and its log."""

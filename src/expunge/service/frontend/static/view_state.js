@@ -1,6 +1,6 @@
-// The states a view can be in besides its own: waiting, empty, and something wrong, said in words.
+// What a view shows besides its content: that it is loading, that it is empty, or a problem.
 
-import { h, told } from "./element.js";
+import { h, withCode } from "./element.js";
 import { Problem } from "./session.js";
 
 export const loading = (what) =>
@@ -16,7 +16,7 @@ export function empty(title, ...more) {
     "div",
     { class: "empty" },
     h("p", { class: "empty-title" }, title),
-    more.map((part) => h("p", {}, told(part))),
+    more.map((part) => h("p", {}, withCode(part))),
   );
 }
 
@@ -33,7 +33,7 @@ const ADVICE = {
 };
 
 export function problem(error, retry = null) {
-  // What is not the service's answer is a fault of this page, and belongs in the console too.
+  // An error that is not a response of the service is a defect of this page, and is logged to the console too.
   if (!(error instanceof Problem)) console.error(error);
   const heading = error instanceof Problem ? error.title : "This page failed";
   return h(
@@ -48,18 +48,18 @@ export function problem(error, retry = null) {
           error.fields.map((one) => h("li", {}, `${one.where.slice(1).join(" ") || "body"}: ${one.message}`)),
         )
       : null,
-    ADVICE[error.status] ? h("p", { class: "muted" }, told(ADVICE[error.status])) : null,
+    ADVICE[error.status] ? h("p", { class: "muted" }, withCode(ADVICE[error.status])) : null,
     retry ? h("p", {}, h("button", { type: "button", onclick: retry }, "Try again")) : null,
   );
 }
 
-// Runs a view's work: its result, or what went wrong, in its place.
-export async function show(place, what, work) {
-  place.replaceChildren(loading(what));
+// Runs an asynchronous function and shows its result, or the problem, in an element.
+export async function show(element, what, load) {
+  element.replaceChildren(loading(what));
   try {
-    const made = await work();
-    if (made !== undefined) place.replaceChildren(...[made].flat());
+    const content = await load();
+    if (content !== undefined) element.replaceChildren(...[content].flat());
   } catch (error) {
-    if (error.name !== "AbortError") place.replaceChildren(problem(error, () => show(place, what, work)));
+    if (error.name !== "AbortError") element.replaceChildren(problem(error, () => show(element, what, load)));
   }
 }

@@ -13,10 +13,7 @@ from playwright.sync_api import Browser, Route, expect
 from expunge.ledger.note import NoteKey
 from expunge.ledger.signing import VerifyingKey
 from expunge.verify import verify_inclusion, verify_receipt
-
-from .browser import ORIGIN, Service, Visitor, fact, visiting
-
-pytest_plugins = ["service.visits"]
+from service.frontend.browser import ORIGIN, RunningService, Visitor, fact, visiting
 
 
 def test_the_ledger_is_listed_and_each_receipt_is_readable(visitor: Visitor) -> None:
@@ -103,7 +100,7 @@ PASTED: dict[str, tuple[str, Callable[[str], str], str | None]] = {
 }
 
 
-def test_verifying_what_was_pasted_without_signing_in_or_network(window: Browser, site: Service) -> None:
+def test_verifying_what_was_pasted_without_signing_in_or_network(window: Browser, site: RunningService) -> None:
     leaf = site.call("GET", "/v1/receipts/1")
     sound = {"envelope": leaf["envelope"], "proof": leaf["inclusion"]["text"], "key": leaf["log_key"]}
     labels = {"envelope": "Receipt", "proof": "Proof of inclusion", "key": "Trusted key"}

@@ -9,9 +9,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from .browser import Visitor, fact, map_of, shapes
-
-pytest_plugins = ["service.visits"]
+from service.frontend.browser import Visitor, fact, map_of, mark_positions
 
 
 def press(visit: Visitor, *keys: str) -> None:
@@ -43,13 +41,13 @@ def test_deleting_an_entry_with_the_keyboard_alone(visitor: Visitor) -> None:
     press(visitor, "Enter")
     preview = page.get_by_role("region", name="Preview")
     expect(preview).to_contain_text("1 entry would go, and the memory would be solved again")
-    told = service.call("POST", "/v1/memories/practice/delete?dry_run=true", {"ids": [name]})
-    expect(fact(preview, "Live entries")).to_have_text(f"{before['size']} → {told['size']}")
-    expect(fact(preview, "Can still be deleted")).to_have_text(f"{before['deletable']} → {told['deletable']}")
-    expect(fact(preview, "Other weights that move")).to_have_text(str(told["changed_coefficients"]))
+    planned = service.call("POST", "/v1/memories/practice/delete?dry_run=true", {"ids": [name]})
+    expect(fact(preview, "Live entries")).to_have_text(f"{before['size']} → {planned['size']}")
+    expect(fact(preview, "Can still be deleted")).to_have_text(f"{before['deletable']} → {planned['deletable']}")
+    expect(fact(preview, "Other weights that move")).to_have_text(str(planned["changed_coefficients"]))
     assert service.call("GET", "/v1/memories/practice")["digest"] == before["digest"], "looking changes nothing"
     expect(page.get_by_text("Crosses are the entries that would go.")).to_be_visible()
-    assert len(shapes(visitor, "erased")) == 1
+    assert len(mark_positions(visitor, "erased")) == 1
     tab_to(visitor, "Erase 1 entry for good")
     press(visitor, "Enter")
     expect(page.get_by_text("1 entry is erased. This is the receipt.")).to_be_visible()
@@ -59,7 +57,7 @@ def test_deleting_an_entry_with_the_keyboard_alone(visitor: Visitor) -> None:
     assert name not in {one["id"] for one in map_of(service, "practice")["entries"]}
     expect(page.locator(".numbers")).to_contain_text(f"{after['size']} live entries")
     expect(page.get_by_text("Crosses show where they were.")).to_be_visible()
-    assert len(shapes(visitor, "erased")) == 1
+    assert len(mark_positions(visitor, "erased")) == 1
 
 
 def test_erasing_the_subject_of_an_entry(visitor: Visitor) -> None:
@@ -69,12 +67,12 @@ def test_erasing_the_subject_of_an_entry(visitor: Visitor) -> None:
     page.get_by_label("Search").fill("p-5")
     page.get_by_role("button", name=entry["id"], exact=True).click()
     page.get_by_role("link", name="Erase its subject …").click()
-    told = service.call("POST", "/v1/memories/practice/delete?dry_run=true", {"subject": "p-5"})
+    planned = service.call("POST", "/v1/memories/practice/delete?dry_run=true", {"subject": "p-5"})
     preview = page.get_by_role("region", name="Preview")
-    expect(preview.locator(".ids li")).to_have_text(told["applied"])
+    expect(preview.locator(".ids li")).to_have_text(planned["applied"])
     assert "p-5" not in page.url
-    preview.get_by_role("button", name=f"Erase {len(told['applied'])} entries for good").click()
-    expect(page.get_by_text(f"{len(told['applied'])} entries are erased.")).to_be_visible()
+    preview.get_by_role("button", name=f"Erase {len(planned['applied'])} entries for good").click()
+    expect(page.get_by_text(f"{len(planned['applied'])} entries are erased.")).to_be_visible()
     expect(page.locator(".verdict.passed")).to_be_visible()
     left = [one for one in map_of(service, "practice")["entries"] if one["subject"] == "p-5"]
     assert left == []

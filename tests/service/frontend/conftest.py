@@ -1,19 +1,19 @@
-"""One service, one browser, and a fresh visit for each test: fixtures of the page's tests, shared by their modules."""
+"""Fixtures of the page's tests: one service, one browser, and a fresh visit per test."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
-from service.browser import Service, Visitor, launched, serving, visiting
+from service.frontend.browser import RunningService, Visitor, launched, serving, visiting
 
 REPORT = "<!doctype html><html lang=en><title>Report</title><h1>Audit of the paper's experiments</h1>"
 
 
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+@pytest.fixture(scope="package")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     """The service, with memories and a report."""
     folder = tmp_path_factory.mktemp("page")
     report = folder / "report.html"
@@ -22,7 +22,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def window() -> Iterator[Browser]:
     """The browser."""
     with launched() as browser:
@@ -30,8 +30,16 @@ def window() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def visitor(window: Browser, site: Service) -> Iterator[Visitor]:
+def visitor(window: Browser, site: RunningService) -> Iterator[Visitor]:
     """A visit that is signed in; whatever a test does on it, it stays at home."""
     with visiting(window, site) as visit:
         yield visit
         visit.stayed_at_home()
+
+
+@pytest.fixture(scope="module")
+def page(window: Browser, site: RunningService) -> Iterator[Page]:
+    """The page, open where receipts are verified."""
+    with visiting(window, site, token=None) as visitor:
+        visitor.go("#/verify")
+        yield visitor.page

@@ -1,0 +1,92 @@
+"""Bodies of responses about the ledger: its leaves, its signed heads, and proofs."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from expunge.service.schemas.responses import ResponseBody
+
+__all__ = [
+    "Checkpoint",
+    "ConsistencyProof",
+    "InclusionPath",
+    "InclusionProof",
+    "Leaf",
+    "VerifiableReceipt",
+    "VerifiedReceipt",
+]
+
+
+class Leaf(ResponseBody):
+    """One line of the ledger."""
+
+    index: int
+    kind: str
+    memory: str | None
+    name: str | None
+    edit: int | None
+    time: str
+    applied: int
+    live: int | None
+
+
+class Checkpoint(ResponseBody):
+    """The signed head of the ledger."""
+
+    note: str
+    origin: str
+    size: int
+    root: str
+
+
+class InclusionPath(ResponseBody):
+    """An inclusion path, and the same as a file."""
+
+    index: int
+    size: int
+    path: list[str]
+    text: str
+
+
+class InclusionProof(InclusionPath):
+    """An inclusion path with the head that it leads to."""
+
+    checkpoint: Checkpoint
+
+
+class ConsistencyProof(ResponseBody):
+    """A path from an older head to the current one."""
+
+    old_size: int
+    size: int
+    path: list[str]
+    text: str
+    checkpoint: Checkpoint
+
+
+class VerifiableReceipt(ResponseBody):
+    """A receipt, readable and verifiable."""
+
+    index: int
+    kind: str
+    memory: str | None
+    name: str | None
+    edit: int | None
+    statement: dict[str, Any]
+    envelope: str
+    inclusion: InclusionPath
+    checkpoint: Checkpoint
+    public_key: str
+    key_id: str
+    log_key: str
+
+
+class VerifiedReceipt(ResponseBody):
+    """A receipt that checks out."""
+
+    verified: Literal[True]
+    inclusion: bool
+    kind: str
+    memory: str | None
+    edit: int | None
+    time: str

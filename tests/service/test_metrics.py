@@ -1,0 +1,32 @@
+"""Metrics count edits, and say what the store holds."""
+
+from __future__ import annotations
+
+import re
+
+from service.service_client import ServiceClient
+
+
+def test_metrics_count_what_happened(service: ServiceClient) -> None:
+    service.request("POST", "/v1/memories/icu/delete", {"id": "e1"}, status=200)
+    service.store.hold("icu", "e2", reason="case")
+    service.request("POST", "/v1/memories/icu/delete", {"id": "e2"}, status=409)
+    service.request("POST", "/v1/memories/icu/prune", {"mode": "forget"}, status=409)
+    service.request("POST", "/v1/memories/plane/prune", {"mode": "forget"}, status=200)
+    text = service.request("GET", "/metrics", scopes=("audit",)).text
+    values = dict(re.findall(r"^(\w+(?:\{.*\})?) ([-+0-9.e]+)$", text, re.M))
+    deleted = [name for name in values if name.startswith('expunge_edits_total{action="deletion"')]
+    assert sum(float(values[name]) for name in deleted) == 2
+    assert values['expunge_refusals_total{action="deletion"}'] == "1.0"
+    assert values['expunge_refusals_total{action="pruning"}'] == "1.0"
+    assert values["expunge_residual_count"] == "2.0"
+    assert float(values['expunge_residual_bucket{le="1e-09"}']) == 2
+    assert values['expunge_edit_seconds_count{action="deletion"}'] == "2.0"
+    rows = [row for name in service.store for row in service.store[name].warranties()]
+    assert float(values['expunge_certificates{status="valid"}']) == sum(row.status == "valid" for row in rows) > 0
+    assert float(values["expunge_log_size"]) == service.store.size
+    assert float(values["expunge_entries"]) == sum(len(service.store[name]) for name in service.store)
+    assert values["expunge_rescues_total"] == "0.0"
+    route = 'method="POST",route="/v1/memories/{name}/delete",status="409"'
+    assert values[f"expunge_request_seconds_count{{{route}}}"] == "1.0"
+    assert "icu" not in text
