@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli.ward import answers, call, hours, shell
-from expunge.cli.command_definition import report
+from expunge.cli.errors import report_error
 
 TRUST = "--trust log.vkey"
 
@@ -167,7 +167,7 @@ def test_a_defect_is_called_one(
     assert done.stderr.startswith("error: ZeroDivisionError: division by zero (a defect in expunge;")
     with pytest.raises(AssertionError, match="ZeroDivisionError"):
         call("show", env={"EXPUNGE_TRACEBACK": "1"}, code=70)
-    assert report(ValueError(), as_json=True) == 70
+    assert report_error(ValueError(), as_json=True) == 70
     assert '"exit_code": 70' in capsys.readouterr().out
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.ward import answer, answers, call, hours
-from expunge.cli.context import Session
+from expunge.cli.context import CommandContext
 
 CREATE = ("--sigma", 2, "--nu", 0.3, "--subject-column", "patient", "--payload-column", "note")
 
@@ -163,5 +163,5 @@ def test_witnesses_that_cosign_one_head_apart_make_a_quorum_together(store: Path
 
 def test_an_erasure_on_a_server_names_what_is_left_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     for url, said in (("postgresql://localhost/ward", True), ("sqlite:///ward.db", False)):
-        Session(url, None, as_json=False).note_of_erasure()
+        CommandContext(url, None, as_json=False).note_dead_rows()
         assert ("until expunge vacuum" in capsys.readouterr().err) is said

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cli.ward import answer, call, hours, shell
-from expunge.cli.trust_options import trusted
+from expunge.cli.trust_options import parse_trust
 from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
 from expunge.ledger.note import NoteAlgorithm, NoteKey
 from expunge.ledger.signing import SigningKey, load_signing_key, save_verifying_key
@@ -407,7 +407,7 @@ def test_a_verifier_key_signs_no_log_but_its_own(ward: Path) -> None:
     # A PEM file has no name: it is of the log that is chosen, by --origin or by the one verifier key.
     call("verify", "checkpoint", "head.txt", "--trust", "store.pub", "--origin", mine)
     call("verify", "receipt", "theirs.json", *TRUST, "--trust", "other.pub")
-    found = trusted(["log.vkey", "other.vkey", "store.pub"], mine)
+    found = parse_trust(["log.vkey", "other.vkey", "store.pub"], mine)
     assert [key.name for key in found.log_keys] == [mine]
     assert len(found.keys) == 1
 

@@ -1,32 +1,31 @@
-"""``expunge serve``, and ``expunge token``: the service, and who may ask it."""
+"""``expunge serve``, ``token`` and ``mcp``: a store over HTTP, the tokens of its clients, and a memory over MCP."""
 
 from __future__ import annotations
 
 import re
 import sys
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from expunge.cli.command_definition import command, group
-from expunge.cli.context import Session
+from expunge.cli.context import CommandContext, make_console, print_json_lines
 from expunge.errors import InputError
 
 if TYPE_CHECKING:
     from expunge.service.tokens import Token
 
-__all__ = ["add"]
+__all__ = ["register"]
 
 PANEL = "Serve"
-DEMO = Path("expunge-demo")
+DEMO_FOLDER = Path("expunge-demo")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LIFETIME = re.compile(r"([0-9]{1,6})([smhd])")
 
 
-def add(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Register the commands."""
     command(
         app,
@@ -55,17 +54,28 @@ def add(app: typer.Typer) -> None:
     command(tokens, "list", examples=["expunge token list", "expunge token list --json"])(list_tokens)
     command(tokens, "revoke", examples=["expunge token revoke 5b3f9a0c12de"])(revoke)
     app.add_typer(tokens, rich_help_panel=PANEL)
+    command(
+        app,
+        "mcp",
+        panel=PANEL,
+        examples=[
+            "expunge mcp",
+            "expunge --store sqlite:///agent.db mcp --embed minilm",
+            "expunge mcp --transport http --port 8000",
+            "expunge mcp --embed my_package.vectors:embed --sigma 0.8",
+        ],
+    )(mcp)
 
 
 def serve(
-    session: Session,
+    context: CommandContext,
     host: Annotated[str, typer.Option("--host", metavar="NAME", help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="Port; 0 takes a free one.", min=0, max=65_535)] = 8000,
     workers: Annotated[int, typer.Option("--workers", help="Processes.", min=1, max=64)] = 1,
     demo: Annotated[
         bool, typer.Option("--demo", help="Serve the demo's store, made if need be, with a token.", show_default=False)
     ] = False,
-    folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="Where the demo is.")] = DEMO,
+    folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="Where the demo is.")] = DEMO_FOLDER,
     report: Annotated[
         Path | None,
         typer.Option("--report", metavar="PATH", help="Audit report to show: a file or folder.", show_default=False),
@@ -103,24 +113,24 @@ def serve(
     if report is not None and not report.exists():
         raise InputError(f"there is no report at {report}")
     if demo:
-        session = _demo(session, folder)
-    token = _welcome(session, demo)
+        context = _demo_context(context, folder)
+    token = _demo_token(context, demo)
     settings = Settings(
-        url=session.url,
-        signing_key=session.signing_key,
+        url=context.url,
+        signing_key=context.signing_key,
         timeout=timeout,
         report=None if report is None else report.resolve(),
         tls=address.tls,
         limits=Limits(body_bytes=body_bytes, dimension=dimension, batch=batch),
     )
-    opening = address.url if token is None else f"{address.url}#token={token}"
-    session.show({"url": address.url, "token": token, "workers": workers}, f"expunge serves {opening}")
+    link = address.url if token is None else f"{address.url}#token={token}"
+    context.show({"url": address.url, "token": token, "workers": workers}, f"expunge serves {link}")
     sys.stdout.flush()
     run(settings, address, workers)
 
 
 def create(
-    session: Session,
+    context: CommandContext,
     scope: Annotated[
         list[str] | None,
         typer.Option("--scope", metavar="SCOPE", help="read, write, erase, audit, admin, or all; repeat for more."),
@@ -144,21 +154,21 @@ def create(
     # What cannot be made should not leave an empty store behind.
     wanted = check_scopes(SCOPES if "all" in (scope or []) else scope or [])
     lifetime = _lifetime(expires)
-    with session.store(create=memory is None) as store:
+    with context.store(create=memory is None) as store:
         text, token = Tokens(store).create(wanted, memory=memory, note=note, lifetime=lifetime)
-    session.show({"token": text, **_content(token)}, text)
-    session.note(f"{token.name} may {', '.join(sorted(token.scopes))}; the token is not shown again")
+    context.show({"token": text, **_token_content(token)}, text)
+    context.note(f"{token.name} may {', '.join(sorted(token.scopes))}; the token is not shown again")
 
 
-def list_tokens(session: Session) -> None:
+def list_tokens(context: CommandContext) -> None:
     """List the tokens, without their secrets."""
     from expunge.cli.output import listing
     from expunge.service.tokens import Tokens
 
-    with session.store() as store:
+    with context.store() as store:
         tokens = Tokens(store).all()
-    if session.as_json:
-        session.lines(_content(token) for token in tokens)
+    if context.as_json:
+        print_json_lines(_token_content(token) for token in tokens)
         return
     now = datetime.now(UTC).timestamp()
     cells = [
@@ -166,58 +176,96 @@ def list_tokens(session: Session) -> None:
             token.name,
             " ".join(sorted(token.scopes)),
             token.memory or "",
-            _moment(token.expires) or "",
+            _time_text(token.expires) or "",
             "good" if token.live(now) else "expired" if token.revoked is None else "revoked",
             token.note,
         ]
         for token in tokens
     ]
-    session.out.print(listing(["token", "scopes", "memory", "expires (UTC)", "state", "note"], cells, right=[]))
+    context.out.print(listing(["token", "scopes", "memory", "expires (UTC)", "state", "note"], cells, right=[]))
 
 
 def revoke(
-    session: Session,
+    context: CommandContext,
     name: Annotated[str, typer.Argument(metavar="TOKEN", help="Its name, as in the list.")],
 ) -> None:
     """End a token at once, for every worker."""
     from expunge.service.tokens import Tokens
 
-    with session.store() as store:
+    with context.store() as store:
         token = Tokens(store).revoke(name)
-    session.show(_content(token), f"{token.name} is revoked")
+    context.show(_token_content(token), f"{token.name} is revoked")
 
 
-def _demo(session: Session, folder: Path) -> Session:
-    """The session of the demo's store, which is made unless it is there."""
+def mcp(
+    context: CommandContext,
+    memory: Annotated[str, typer.Option("--memory", metavar="NAME", help="The memory to keep notes in.")] = "notes",
+    embed: Annotated[
+        str,
+        typer.Option("--embed", metavar="words|minilm|MODULE:FUNCTION", help="What turns texts into keys."),
+    ] = "words",
+    sigma: Annotated[float, typer.Option("--sigma", metavar="S", help="Width of the kernel.")] = 1.0,
+    nu: Annotated[float, typer.Option("--nu", metavar="N", help="Sparsity in (0, 1].")] = 0.5,
+    transport: Annotated[str, typer.Option("--transport", metavar="stdio|http", help="How clients connect.")] = "stdio",
+    host: Annotated[str, typer.Option("--host", metavar="NAME", help="With http: where to listen.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="With http: on which port.", min=1, max=65535)
+    ] = 8000,
+) -> None:
+    """Serve a memory to agents over MCP.
+
+    The tools remember, recall, forget, forget_subject, warranties and verify_receipt, over standard input and output or
+    HTTP (at /mcp, without authentication: for this machine only). Texts are embedded here: by hashed words, by the
+    offline model minilm (extra: embeddings), or by a function of yours. The memory begins with nothing; its cap follows
+    its size in recorded rebuilds.
+    """
+    if transport not in ("stdio", "http"):
+        raise InputError(f"--transport is stdio or http, not {transport!r}")
+    from expunge.integrations.embedding import find_embedding
+    from expunge.integrations.mcp import make_server
+    from expunge.problem.problem import Problem
+
+    # What cannot be served should not leave an empty store behind.
+    Problem.of([[0.0]], sigma=sigma, nu=nu)
+    function = find_embedding(embed)
+    with context.store(create=True) as store:
+        server = make_server(store, memory=memory, embed=function, sigma=sigma, nu=nu)
+        if transport == "stdio":
+            server.run()
+        else:
+            context.note(f"http://{host}:{port}/mcp")
+            server.run("streamable-http", host=host, port=port)
+
+
+def _demo_context(context: CommandContext, folder: Path) -> CommandContext:
+    """The context of the demo's store, which is made unless it is there."""
     file = folder / "expunge.db"
     if not file.exists():
-        from expunge.cli.context import console
+        from expunge.demo import run as run_demo
 
-        quiet = console()
-        quiet.quiet = True
-        session.note(f"Making the demo in {folder} (a few seconds) …")
-        # The demo stands above the command line and draws with its pens, so it is called by name.
-        tour: Any = import_module("expunge.demo")
-        tour.run(folder, console=quiet)
-    shown = Session(f"sqlite:///{file}", None, session.as_json)
+        console = make_console()
+        console.quiet = True
+        context.note(f"Making the demo in {folder} (a few seconds) …")
+        run_demo(folder, console=console)
+    demo = CommandContext(f"sqlite:///{file}", None, context.as_json)
     from expunge.service.demo_memory import add_plane
 
-    with shown.store() as store:
+    with demo.store() as store:
         add_plane(store)
-    return shown
+    return demo
 
 
-def _welcome(session: Session, demo: bool) -> str | None:
+def _demo_token(context: CommandContext, demo: bool) -> str | None:
     """A token for the demo; for other stores a hint where there is none."""
     from expunge.service.tokens import SCOPES, Tokens
 
-    with session.store() as store:
+    with context.store() as store:
         tokens = Tokens(store)
         if demo:
             return tokens.create(SCOPES, note="demo", lifetime=86_400.0)[0]
         now = datetime.now(UTC).timestamp()
         if not any(token.live(now) for token in tokens.all()):
-            session.note("this store has no token yet: expunge token create --scope read")
+            context.note("this store has no token yet: expunge token create --scope read")
     return None
 
 
@@ -230,17 +278,17 @@ def _lifetime(text: str | None) -> float | None:
     return float(found.group(1)) * _UNITS[found.group(2)]
 
 
-def _content(token: Token) -> dict[str, Any]:
+def _token_content(token: Token) -> dict[str, Any]:
     return {
         "name": token.name,
         "scopes": sorted(token.scopes),
         "memory": token.memory,
         "note": token.note,
-        "created": _moment(token.created),
-        "expires": _moment(token.expires),
-        "revoked": _moment(token.revoked),
+        "created": _time_text(token.created),
+        "expires": _time_text(token.expires),
+        "revoked": _time_text(token.revoked),
     }
 
 
-def _moment(seconds: int | None) -> str | None:
+def _time_text(seconds: int | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,49 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "DryRunOption",
+    "EvidenceOption",
+    "ExpectedOption",
+    "ForceOption",
+    "IdempotencyOption",
+    "MemoryArgument",
+    "OutOption",
+    "YesOption",
+]
+
+MemoryArgument = Annotated[str, typer.Argument(metavar="NAME", help="The memory.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would happen, and do nothing.", show_default=False)
+]
+EvidenceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--evidence",
+        metavar="FILE",
+        help="Write an evidence bundle of this edit (it holds content).",
+        show_default=False,
+    ),
+]
+ExpectedOption = Annotated[
+    str | None,
+    typer.Option("--expected", metavar="DIGEST", help="Only if the memory is still in this state.", show_default=False),
+]
+IdempotencyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--idempotency-key",
+        metavar="TEXT",
+        help="A repeated request with this key is applied once.",
+        show_default=False,
+    ),
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", show_default=False)]
+OutOption = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write it here.", show_default=False)]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.", show_default=False)]
