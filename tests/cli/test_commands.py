@@ -24,11 +24,11 @@ def test_keygen_and_a_store_of_ones_own_key(tmp_path: Path, monkeypatch: pytest.
     assert made["encrypted"] is False
     assert Path(made["private"]).stat().st_mode & 0o777 == 0o600
     table = hours(tmp_path / "hours.csv")
-    call("create", "ward", table, "--sigma", 2, "--nu", 0.3, "--key", "mine.pem")
+    call("create", "ward", table, "--sigma", 2, "--nu", 0.3, "--signing-key", "mine.pem")
     assert not Path("expunge.db.key").exists()
     assert call("show", code=4).stderr.startswith("error: signing-key-missing")
-    assert answer("show", "--key", "mine.pem")["memories"][0]["name"] == "ward"
-    assert answer("show", env={"EXPUNGE_KEY": "mine.pem"})["leaves"] == 1
+    assert answer("show", "--signing-key", "mine.pem")["memories"][0]["name"] == "ward"
+    assert answer("show", env={"EXPUNGE_SIGNING_KEY": "mine.pem"})["leaves"] == 1
 
 
 def test_no_private_key_is_left_where_the_public_one_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,17 +43,20 @@ def test_a_key_under_a_passphrase(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     secret = {"EXPUNGE_PASSPHRASE": "long and random"}
     assert answer("keygen", "mine.pem", env=secret)["encrypted"] is True
     table = hours(tmp_path / "hours.csv")
-    words = ("create", "ward", table, "--sigma", 2, "--nu", 0.3, "--key", "mine.pem")
+    words = ("create", "ward", table, "--sigma", 2, "--nu", 0.3, "--signing-key", "mine.pem")
     assert "set $EXPUNGE_PASSPHRASE" in call(*words, code=2).stderr
     call(*words, env=secret)
-    assert answer("show", "--key", "mine.pem", env=secret)["leaves"] == 1
+    assert answer("show", "--signing-key", "mine.pem", env=secret)["leaves"] == 1
 
 
 def test_a_passphrase_and_the_key_beside_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     secret = {"EXPUNGE_PASSPHRASE": "long and random"}
     words = ("create", "ward", hours(tmp_path / "hours.csv"), "--sigma", 2, "--nu", 0.3)
-    for options, key in (((), "expunge.db.key"), (("--store", "sqlite:///new.db", "--key", "new.pem"), "new.pem")):
+    for options, key in (
+        ((), "expunge.db.key"),
+        (("--store", "sqlite:///new.db", "--signing-key", "new.pem"), "new.pem"),
+    ):
         call(*words, *options, env=secret)
         assert "ENCRYPTED" in Path(key).read_text()
         assert answer("show", *options, env=secret)["leaves"] == 1
@@ -433,16 +436,18 @@ def test_backup_and_restore(ward: Path) -> None:
     erased = answer("delete", "other", "--subject", "p-0")["applied"]
     call("log", "--out", "log.jsonl")
     call("checkpoint", "export", "--out", "head.txt")
-    key = ("--store", "sqlite:///new.db", "--key", "expunge.db.key")
-    assert "give --key" in call("restore", "b.db", "--store", "sqlite:///new.db", code=2).stderr
-    call("restore", "b.db", "--store", "sqlite:///new.db", "--key", "none.key", code=2)
+    key = ("--store", "sqlite:///new.db", "--signing-key", "expunge.db.key")
+    assert "give --signing-key" in call("restore", "b.db", "--store", "sqlite:///new.db", code=2).stderr
+    call("restore", "b.db", "--store", "sqlite:///new.db", "--signing-key", "none.key", code=2)
     assert call("restore", "b.db", *key, "--checkpoint", "head.txt", code=1).stderr.startswith("error: ")
     assert not Path("new.db").exists()
     done = answer("restore", "b.db", *key, "--ledger", "log.jsonl", "--checkpoint", "head.txt")
     assert sorted(done["erased_again"]["other"]) == sorted(erased)
     call("verify", "log", *key, "--trust", "log.vkey")
     call("restore", "b.db", *key, code=4)
-    assert "erased again" in call("restore", "b.db", "--store", "sqlite:///n.db", "--key", "expunge.db.key").stdout
+    assert (
+        "erased again" in call("restore", "b.db", "--store", "sqlite:///n.db", "--signing-key", "expunge.db.key").stdout
+    )
 
 
 def test_questions_before_destruction(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,7 +206,7 @@ def test_an_extension_is_kept_as_well_as_a_head(ward: Path) -> None:
     assert refused(*newest, "kept.txt") == "log-proof-old-size-mismatch"
     assert answer("checkpoint", "check", "extension-0.txt", *TRUST)["kept"]["size"] == 4
     call("keygen", "w.pem")
-    mine = ("--name", "w.example", *TRUST, "--key", "w.pem")
+    mine = ("--name", "w.example", *TRUST, "--signing-key", "w.pem")
     assert answer("checkpoint", "cosign", "extension-1.txt", "--older", "extension-0.txt", *mine)["extends"] is True
 
 
@@ -226,7 +226,7 @@ def test_witnesses(ward: Path) -> None:
     for name in ("w1", "w2"):
         call("keygen", f"{name}.pem")
         words = ("checkpoint", "cosign", "extension.txt", "--older", "kept.txt", "--name", f"{name}.example")
-        made = answer(*words, *TRUST, "--key", f"{name}.pem", "--out", f"{name}.txt")
+        made = answer(*words, *TRUST, "--signing-key", f"{name}.pem", "--out", f"{name}.txt")
         assert made["extends"] is True
         keys.append(made["witness"])
     quorum = ("--witness", keys[0], "--witness", keys[1])
@@ -240,12 +240,14 @@ def test_witnesses(ward: Path) -> None:
     # A key without a name is no witness, and is not passed over beside one either.
     assert refused(*both, "--witness", "w2.pub", "--quorum", 1, code=2) == "input-error"
     assert refused("verify", "checkpoint", "w2.txt", *TRUST, "--witness", keys[0]) == "cosignature-quorum-missed"
-    seen = call("checkpoint", "cosign", "kept.txt", "--first", "--name", "w1.example", *TRUST, "--key", "w1.pem")
+    seen = call(
+        "checkpoint", "cosign", "kept.txt", "--first", "--name", "w1.example", *TRUST, "--signing-key", "w1.pem"
+    )
     assert "w1.example" in seen.stdout
     assert "witness key" in seen.stderr
     assert refused("checkpoint", "cosign", "kept.txt", "--first", "--name", "w", *TRUST, code=2) == "input-error"
     changed("kept.txt", "bad.txt", b"\n3\n", b"\n2\n")
-    bad = ("checkpoint", "cosign", "bad.txt", "--first", "--name", "w", *TRUST, "--key", "w1.pem")
+    bad = ("checkpoint", "cosign", "bad.txt", "--first", "--name", "w", *TRUST, "--signing-key", "w1.pem")
     assert refused(*bad) == "note-signature-invalid"
     assert refused("verify", "receipt", "hours.csv", *TRUST, "--witness", "log.pem", code=4) == "store-error"
 
@@ -256,7 +258,7 @@ def test_a_receipt_in_the_log_that_a_witness_has_seen(ward: Path) -> None:
     assert Path("w.vkey").read_text() == made["witness"] + "\n"
     call("delete", "other", "h000")
     call("checkpoint", "export", "--out", "head.txt")
-    words = ("checkpoint", "cosign", "head.txt", "--first", "--name", "w.example/1", *TRUST, "--key", "w.pem")
+    words = ("checkpoint", "cosign", "head.txt", "--first", "--name", "w.example/1", *TRUST, "--signing-key", "w.pem")
     assert answer(*words, "--out", "cosigned.txt")["witness"] == made["witness"]
     call("delete", "other", "h001")
     asked = (*TRUST, "--witness", "w.vkey")
@@ -291,9 +293,9 @@ def test_a_witness_is_trusted_for_its_cosignatures_alone(ward: Path) -> None:
     """The key of a witness, which signs nothing else, would verify a receipt that it signed."""
     call("keygen", "w.pem")
     call("checkpoint", "export", "--out", "head.txt")
-    words = ("checkpoint", "cosign", "head.txt", "--first", "--name", "w.example", *TRUST, "--key", "w.pem")
+    words = ("checkpoint", "cosign", "head.txt", "--first", "--name", "w.example", *TRUST, "--signing-key", "w.pem")
     witness = answer(*words)["witness"]
-    own = ("--store", "sqlite:///own.db", "--key", "w.pem")
+    own = ("--store", "sqlite:///own.db", "--signing-key", "w.pem")
     call("create", "ward", "hours.csv", "--sigma", 2, "--nu", 0.3, *own)
     call("log", 0, "--out", "own.json", *own)
     Path("own.tlog-proof").unlink()
@@ -307,7 +309,7 @@ def test_witnesses_of_evidence_cosign_the_log(ward: Path) -> None:
     call("delete", "other", "h000", "--evidence", "e.zip")
     call("keygen", "w.pem")
     call("checkpoint", "export", "--out", "head.txt")
-    words = ("checkpoint", "cosign", "head.txt", "--first", "--name", "w.example", *TRUST, "--key", "w.pem")
+    words = ("checkpoint", "cosign", "head.txt", "--first", "--name", "w.example", *TRUST, "--signing-key", "w.pem")
     asked = ("--witness", answer(*words)["witness"])
     for quorum in ((), ("--quorum", 1)):
         assert refused("verify", "evidence", "e.zip", *TRUST, *asked, *quorum) == "cosignature-quorum-missed"
@@ -321,9 +323,9 @@ def test_witnesses_of_evidence_cosign_the_log(ward: Path) -> None:
 def test_a_witness_cosigns_nothing_that_does_not_extend_its_last_head(ward: Path) -> None:
     """The same key signs two histories: a witness of one of them must not cosign the other."""
     call("keygen", "w.pem")
-    mine = ("--name", "w.example", *TRUST, "--key", "w.pem")
+    mine = ("--name", "w.example", *TRUST, "--signing-key", "w.pem")
     shutil.copy("expunge.db", "fork.db")
-    fork = ("--store", "sqlite:///fork.db", "--key", "expunge.db.key")
+    fork = ("--store", "sqlite:///fork.db", "--signing-key", "expunge.db.key")
     call("delete", "other", "h000")
     call("checkpoint", "export", "--out", "head.txt")
     assert "--first" in call("checkpoint", "cosign", "head.txt", *mine, code=2).stderr
@@ -357,7 +359,7 @@ def test_a_log_that_was_cut_or_replaced_does_not_pass(ward: Path, tmp_path: Path
     call("checkpoint", "export", "--out", "kept.txt")
     Path("before.db").write_bytes(b"")
     table = hours(tmp_path / "again.csv")
-    shorter = ("--store", "sqlite:///shorter.db", "--key", "expunge.db.key")
+    shorter = ("--store", "sqlite:///shorter.db", "--signing-key", "expunge.db.key")
     call("create", "ward", table, "--sigma", 2, "--nu", 0.3, *shorter)
     assert refused("checkpoint", "check", "kept.txt", *shorter) == "consistency-sizes-reversed"
     stranger = ("--store", "sqlite:///stranger.db")

@@ -17,7 +17,7 @@ from expunge.cli.app import app
 __all__ = ["ROOT", "answer", "answers", "call", "hours", "shell"]
 
 ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {"EXPUNGE_STORE": None, "EXPUNGE_KEY": None, "EXPUNGE_PASSPHRASE": None, "EXPUNGE_TRACEBACK": None}
+ENVIRONMENT = dict.fromkeys(f"EXPUNGE_{name}" for name in ("STORE", "SIGNING_KEY", "PASSPHRASE", "TRACEBACK"))
 
 
 def call(*words: object, code: int = 0, **options: Any) -> Result:

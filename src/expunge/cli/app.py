@@ -136,15 +136,15 @@ def common_options(
     signing_key: Annotated[
         Path | None,
         typer.Option(
-            "--key", metavar="PATH", envvar="EXPUNGE_KEY", help="Signing key (PEM) of the store; else STORE.key."
+            "--signing-key",
+            metavar="PATH",
+            envvar="EXPUNGE_SIGNING_KEY",
+            help="Signing key (PEM) of the store; else STORE.key.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.", show_default=False)] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version.", show_default=False
-        ),
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Keep the options that stand before the command's name, for the command."""

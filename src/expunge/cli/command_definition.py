@@ -28,29 +28,33 @@ StoreOption = Annotated[
         metavar="URL",
         help=f"Where the memories are; else $EXPUNGE_STORE, else {DEFAULT_STORE}.",
         rich_help_panel=COMMON,
-        show_default=False,
     ),
 ]
 SigningKeyOption = Annotated[
     Path | None,
     typer.Option(
-        "--key",
+        "--signing-key",
         metavar="PATH",
-        help="Signing key (PEM) of the store; else $EXPUNGE_KEY.",
+        help="Signing key (PEM) of the store; else $EXPUNGE_SIGNING_KEY.",
         rich_help_panel=COMMON,
-        show_default=False,
     ),
 ]
-JsonOption = Annotated[
-    bool,
-    typer.Option("--json", help="Print JSON on standard output.", rich_help_panel=COMMON, show_default=False),
-]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.", rich_help_panel=COMMON)]
 
 
 class CommandWithExamples(TyperCommand):
     """A command whose help ends in examples. Each has lines of its own: Typer would run them together."""
 
     examples: Sequence[str] = ()
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words of the usage line: ``NAME``, ``[NAME]``, ``FILE...`` or ``[ID]...``, whatever Typer's version."""
+        pieces = ["[OPTIONS]"]
+        for argument in self.get_params(ctx):
+            if argument.param_type_name == "argument":
+                name = argument.metavar or str(argument.name).upper()
+                pieces.append((name if argument.required else f"[{name}]") + ("..." if argument.nargs == -1 else ""))
+        return pieces
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Help, then examples."""

@@ -19,31 +19,18 @@ __all__ = [
 ]
 
 MemoryArgument = Annotated[str, typer.Argument(metavar="NAME", help="The memory.")]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would happen, and do nothing.", show_default=False)
-]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and do nothing.")]
 EvidenceOption = Annotated[
     Path | None,
-    typer.Option(
-        "--evidence",
-        metavar="FILE",
-        help="Write an evidence bundle of this edit (it holds content).",
-        show_default=False,
-    ),
+    typer.Option("--evidence", metavar="FILE", help="Write an evidence bundle of this edit (it holds content)."),
 ]
 ExpectedOption = Annotated[
-    str | None,
-    typer.Option("--expected", metavar="DIGEST", help="Only if the memory is still in this state.", show_default=False),
+    str | None, typer.Option("--expected", metavar="DIGEST", help="Only if the memory is still in this state.")
 ]
 IdempotencyOption = Annotated[
     str | None,
-    typer.Option(
-        "--idempotency-key",
-        metavar="TEXT",
-        help="A repeated request with this key is applied once.",
-        show_default=False,
-    ),
+    typer.Option("--idempotency-key", metavar="TEXT", help="A repeated request with this key is applied once."),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", show_default=False)]
-OutOption = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write it here.", show_default=False)]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.", show_default=False)]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+OutOption = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write it here.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]

@@ -28,24 +28,15 @@ _MAX_BYTES = 64 * 1024
 TrustOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--trust",
-        metavar="KEY",
-        help="Key to trust: PEM file, verifier-key file or verifier key. Repeat for several.",
-        show_default=False,
+        "--trust", metavar="KEY", help="Key to trust: PEM file, verifier-key file or verifier key. Repeat for several."
     ),
 ]
 OriginOption = Annotated[
     str | None,
-    typer.Option(
-        "--origin",
-        metavar="TEXT",
-        help="The log's name, where --trust is a PEM file or has several logs.",
-        show_default=False,
-    ),
+    typer.Option("--origin", metavar="TEXT", help="The log's name, where --trust is a PEM file or has several logs."),
 ]
 WitnessOption = Annotated[
-    list[str] | None,
-    typer.Option("--witness", metavar="KEY", help="Verifier key of a witness. Repeat for several.", show_default=False),
+    list[str] | None, typer.Option("--witness", metavar="KEY", help="Verifier key of a witness. Repeat for several.")
 ]
 QuorumOption = Annotated[
     int, typer.Option("--quorum", metavar="N", help="How many witnesses must have cosigned.", min=0, show_default=False)

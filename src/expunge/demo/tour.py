@@ -145,7 +145,7 @@ def _print_summary(demo: DemoRun) -> None:
     demo.show(text_grid(rows), "")
     demo.show(Text.assemble(("Next", "bold"), f"  {demo.folder}/ is yours to explore (see {README_NAME}):"), "")
     # Unbroken, so that a narrow terminal does not put line ends into what is copied.
-    others = [name for name in ("EXPUNGE_STORE", "EXPUNGE_KEY") if os.environ.get(name)]
+    others = [name for name in ("EXPUNGE_STORE", "EXPUNGE_SIGNING_KEY") if os.environ.get(name)]
     unset = [f"unset {' '.join(others)}"] if others else []
     for line in (f"cd {shlex.quote(str(demo.folder))}", *unset, *demo.next_commands):
         console.print(Text(f"  {line}", style="cyan"), soft_wrap=True)

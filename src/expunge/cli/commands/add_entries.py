@@ -30,27 +30,21 @@ KeyColumnsOption = Annotated[
 ]
 ValueColumnsOption = Annotated[str, typer.Option("--value-columns", metavar="COLUMNS", help="Likewise.")]
 IdColumnOption = Annotated[
-    str | None, typer.Option("--id-column", metavar="COLUMN", help="[default: id, if there is one]", show_default=False)
+    str | None, typer.Option("--id-column", metavar="COLUMN", help="Its id; else id, if there is one.")
 ]
 SubjectColumnOption = Annotated[
     str | None,
-    typer.Option(
-        "--subject-column", metavar="COLUMN", help="Whose entry it is. [default: subject]", show_default=False
-    ),
+    typer.Option("--subject-column", metavar="COLUMN", help="Whose entry it is; else subject."),
 ]
 PayloadColumnOption = Annotated[
     str | None,
     typer.Option(
         "--payload-column",
         metavar="COLUMNS",
-        help="The original, kept with the entry; several make one object. [default: payload]",
-        show_default=False,
+        help="The original, kept with the entry; several make one object. Else payload.",
     ),
 ]
-FormatOption = Annotated[
-    str | None,
-    typer.Option("--format", metavar=FORMATS, help="Where the name does not tell.", show_default=False),
-]
+FormatOption = Annotated[str | None, typer.Option("--format", metavar=FORMATS, help="Where the name does not tell.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -93,21 +87,12 @@ def create(
     context: CommandContext,
     name: MemoryArgument,
     file: FileArgument,
-    sigma: Annotated[
-        float, typer.Option("--sigma", metavar="S", help="Width of the kernel exp(−‖a−b‖²/σ²).", show_default=False)
-    ],
+    sigma: Annotated[float, typer.Option("--sigma", metavar="S", help="Width of the kernel exp(−‖a−b‖²/σ²).")],
     nu: Annotated[
         float | None,
-        typer.Option(
-            "--nu",
-            metavar="N",
-            help="Sparsity in (0, 1]: sets the cap C = 1/(νn), now and for good.",
-            show_default=False,
-        ),
+        typer.Option("--nu", metavar="N", help="Sparsity in (0, 1]: sets the cap C = 1/(νn), now and for good."),
     ] = None,
-    cap: Annotated[
-        float | None, typer.Option("--cap", metavar="C", help="The cap itself, instead of --nu.", show_default=False)
-    ] = None,
+    cap: Annotated[float | None, typer.Option("--cap", metavar="C", help="The cap itself, instead of --nu.")] = None,
     key_columns: KeyColumnsOption = "k*",
     value_columns: ValueColumnsOption = "v*",
     id_column: IdColumnOption = None,
@@ -118,8 +103,8 @@ def create(
 ) -> None:
     """Fit a new memory to the entries of a file.
 
-    The store is made if it is not there yet, and a signing key beside it unless --key names one; a new key is encrypted
-    if $EXPUNGE_PASSPHRASE is set.
+    The store is made if it is not there yet, and a signing key beside it unless --signing-key names one; a new key is
+    encrypted if $EXPUNGE_PASSPHRASE is set.
     """
     from expunge.problem.problem import Problem
     from expunge.store.store import check_name
@@ -195,7 +180,7 @@ def import_(
     payload_column: PayloadColumnOption = None,
     file_format: FormatOption = None,
     skip_existing: Annotated[
-        bool, typer.Option("--skip-existing", help="Pass over ids that are there already.", show_default=False)
+        bool, typer.Option("--skip-existing", help="Pass over ids that are there already.")
     ] = False,
     dry_run: DryRunOption = False,
 ) -> None:
@@ -275,19 +260,13 @@ def import_(
 def admit(
     context: CommandContext,
     name: MemoryArgument,
-    at: Annotated[str, typer.Option("--at", metavar="VECTOR", help=f"The key: {VECTOR_HELP}", show_default=False)],
-    value: Annotated[str, typer.Option("--value", metavar="VECTOR", help="The value, likewise.", show_default=False)],
-    entry: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="A new id; else a free number.", show_default=False)
-    ] = None,
-    subject: Annotated[
-        str | None, typer.Option("--subject", metavar="NAME", help="Whose entry it is.", show_default=False)
-    ] = None,
+    at: Annotated[str, typer.Option("--at", metavar="VECTOR", help=f"The key: {VECTOR_HELP}")],
+    value: Annotated[str, typer.Option("--value", metavar="VECTOR", help="The value, likewise.")],
+    entry: Annotated[str | None, typer.Option("--id", metavar="ID", help="A new id; else a free number.")] = None,
+    subject: Annotated[str | None, typer.Option("--subject", metavar="NAME", help="Whose entry it is.")] = None,
     payload: Annotated[
         str | None,
-        typer.Option(
-            "--payload", metavar="JSON|TEXT|@FILE", help="The original, kept with the entry.", show_default=False
-        ),
+        typer.Option("--payload", metavar="JSON|TEXT|@FILE", help="The original, kept with the entry."),
     ] = None,
     on_expiry: Annotated[
         str,

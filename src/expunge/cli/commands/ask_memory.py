@@ -21,12 +21,8 @@ __all__ = ["register"]
 
 PANEL = "Ask"
 
-AtOption = Annotated[
-    list[str] | None, typer.Option("--at", metavar="VECTOR", help=f"Query: {VECTOR_HELP}", show_default=False)
-]
-LikeOption = Annotated[
-    str | None, typer.Option("--like", metavar="ID", help="Use the key of this entry as the query.", show_default=False)
-]
+AtOption = Annotated[list[str] | None, typer.Option("--at", metavar="VECTOR", help=f"Query: {VECTOR_HELP}")]
+LikeOption = Annotated[str | None, typer.Option("--like", metavar="ID", help="Use the key of this entry as the query.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -137,9 +133,7 @@ def search(
 def warranties(
     context: CommandContext,
     name: MemoryArgument,
-    status: Annotated[
-        str | None, typer.Option("--status", metavar="valid|expired", help="Only those.", show_default=False)
-    ] = None,
+    status: Annotated[str | None, typer.Option("--status", metavar="valid|expired", help="Only those.")] = None,
     count: Annotated[
         int, typer.Option("--count", "-n", metavar="N", help="How many to list; all with --json.", min=1)
     ] = 20,
@@ -185,10 +179,8 @@ def warranties(
 def prove(
     context: CommandContext,
     name: MemoryArgument,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the proof here.", show_default=False)
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.", show_default=False)] = False,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the proof here.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
     """Prove which entries weigh nothing, in ball arithmetic.
 

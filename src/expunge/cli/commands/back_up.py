@@ -29,9 +29,9 @@ def register(app: typer.Typer) -> None:
         "restore",
         panel=PANEL,
         examples=[
-            "expunge restore monday.db --store sqlite:///new.db --key expunge.db.key",
-            "expunge restore monday.db --store sqlite:///new.db --key expunge.db.key \\\n"
-            "--ledger log.jsonl --checkpoint kept.txt",
+            "expunge restore monday.db --store sqlite:///new.db \\\n--signing-key expunge.db.key",
+            "expunge restore monday.db --store sqlite:///new.db \\\n"
+            "--signing-key expunge.db.key --ledger log.jsonl --checkpoint kept.txt",
         ],
     )(restore)
 
@@ -59,10 +59,7 @@ def restore(
     context: CommandContext,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")],
     ledger: Annotated[
-        Path | None,
-        typer.Option(
-            "--ledger", metavar="FILE", help="The newest ledger there is (expunge log --out).", show_default=False
-        ),
+        Path | None, typer.Option("--ledger", metavar="FILE", help="The newest ledger there is (expunge log --out).")
     ] = None,
     checkpoint: Annotated[
         Path | None,
@@ -70,21 +67,20 @@ def restore(
             "--checkpoint",
             metavar="FILE",
             help="A kept head that the ledger must reach; else LEDGER.checkpoint, if it is there.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
     """Fill a new store from a backup; the erased stays erased.
 
-    Every erasure that the ledger records is applied again. Needs --key: the restored store continues the ledger that
-    this key signs. Content that was erased after the backup never reaches the new database. Without --ledger, erasures
-    made after the backup are not known and not applied.
+    Every erasure that the ledger records is applied again. Needs --signing-key: the restored store continues the ledger
+    that this key signs. Content that was erased after the backup never reaches the new database. Without --ledger,
+    erasures made after the backup are not known and not applied.
     """
     from expunge.cli.commands.sign_heads import parse_head
     from expunge.cli.output import counted, fields
 
     if context.signing_key is None:
-        raise InputError("the restored store continues its ledger: give --key with the signing key of the old one")
+        raise InputError("the restored store continues its ledger: give --signing-key with the key of the old store")
     if not context.signing_key.exists():
         raise InputError(f"there is no key file at {context.signing_key}; restoring needs the key of the old store")
     beside = None if ledger is None else Path(f"{ledger}.checkpoint")

@@ -29,7 +29,6 @@ HeadOption = Annotated[
         "--head",
         metavar="FILE",
         help="Lead the inclusion proof to this head, which witnesses cosigned, instead of to a new one.",
-        show_default=False,
     ),
 ]
 
@@ -64,12 +63,9 @@ def register(app: typer.Typer) -> None:
 def log(
     context: CommandContext,
     index: Annotated[
-        int | None,
-        typer.Argument(metavar="[INDEX]", help="One leaf; else the latest are listed.", min=0, show_default=False),
+        int | None, typer.Argument(metavar="INDEX", help="One leaf; else the latest are listed.", min=0)
     ] = None,
-    memory: Annotated[
-        str | None, typer.Option("--memory", metavar="NAME", help="Only of this memory.", show_default=False)
-    ] = None,
+    memory: Annotated[str | None, typer.Option("--memory", metavar="NAME", help="Only of this memory.")] = None,
     count: Annotated[int, typer.Option("--count", "-n", metavar="N", help="How many to list.", min=1)] = 20,
     out: Annotated[
         Path | None,
@@ -78,7 +74,6 @@ def log(
             metavar="FILE",
             help="With INDEX: write the signed receipt, and its inclusion proof beside it (.tlog-proof). "
             "Without: write every leaf, one per line, and the head beside it (.checkpoint).",
-            show_default=False,
         ),
     ] = None,
     head: HeadOption = None,
@@ -103,10 +98,8 @@ def log(
 def export_evidence(
     context: CommandContext,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The memory.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the bundle goes.", show_default=False)],
-    proof: Annotated[
-        bool, typer.Option("--proof", help="Prove the partition too (extra: proof).", show_default=False)
-    ] = False,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the bundle goes.")],
+    proof: Annotated[bool, typer.Option("--proof", help="Prove the partition too (extra: proof).")] = False,
     head: HeadOption = None,
     force: ForceOption = False,
 ) -> None:

@@ -35,12 +35,9 @@ def rebuild(
     context: CommandContext,
     name: MemoryArgument,
     nu: Annotated[
-        float | None,
-        typer.Option("--nu", metavar="SHARE", help="The cap becomes 1/(SHARE·n), in (0, 1].", show_default=False),
+        float | None, typer.Option("--nu", metavar="SHARE", help="The cap becomes 1/(SHARE·n), in (0, 1].")
     ] = None,
-    cap: Annotated[
-        float | None, typer.Option("--cap", metavar="C", help="The cap itself instead.", show_default=False)
-    ] = None,
+    cap: Annotated[float | None, typer.Option("--cap", metavar="C", help="The cap itself instead.")] = None,
     expected: ExpectedOption = None,
     idempotency_key: IdempotencyOption = None,
 ) -> None:
@@ -92,10 +89,5 @@ def vacuum(context: CommandContext) -> None:
         done = store.vacuum()
     context.show(
         vars(done),
-        fields(
-            [
-                ("files", "clean" if done.files else "NOT clean yet"),
-                ("remains", done.remains),
-            ]
-        ),
+        fields([("files", "clean" if done.files else "NOT clean yet"), ("remains", done.remains)]),
     )

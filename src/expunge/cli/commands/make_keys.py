@@ -25,21 +25,22 @@ def register(app: typer.Typer) -> None:
             "expunge keygen ward.pem",
             "EXPUNGE_PASSPHRASE='long and random' expunge keygen ward.pem",
             "expunge keygen w1.pem --witness witness.example/w1",
-            "expunge --key ward.pem create icu-7 hours.csv --sigma 2 --nu 0.4",
+            "expunge --signing-key ward.pem create icu-7 hours.csv --sigma 2 --nu 0.4",
         ],
     )(keygen)
 
 
 def keygen(
     context: CommandContext,
-    path: Annotated[Path, typer.Argument(help="Where the private key goes; the public one goes beside it, as .pub.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="Where the private key goes; the public one goes beside it, as .pub.")
+    ],
     witness: Annotated[
         str | None,
         typer.Option(
             "--witness",
             metavar="NAME",
             help="A witness of this name will cosign with it: write its verifier key too, as .vkey.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:

@@ -80,10 +80,9 @@ def register(app: typer.Typer) -> None:
 def delete(
     context: CommandContext,
     name: MemoryArgument,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The entries.", show_default=False)] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="The entries.")] = None,
     subject: Annotated[
-        str | None,
-        typer.Option("--subject", metavar="NAME", help="Every entry of this subject instead.", show_default=False),
+        str | None, typer.Option("--subject", metavar="NAME", help="Every entry of this subject instead.")
     ] = None,
     yes: YesOption = False,
     evidence: EvidenceOption = None,
@@ -175,12 +174,7 @@ def erase_subject(
     yes: YesOption = False,
     evidence: Annotated[
         Path | None,
-        typer.Option(
-            "--evidence",
-            metavar="FOLDER",
-            help="Write one evidence bundle per memory (they hold content).",
-            show_default=False,
-        ),
+        typer.Option("--evidence", metavar="FOLDER", help="Write one evidence bundle per memory (they hold content)."),
     ] = None,
     idempotency_key: IdempotencyOption = None,
     dry_run: DryRunOption = False,
@@ -294,17 +288,13 @@ def _show_erasure(
 def hold(
     context: CommandContext,
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="[NAME]", help="The memory; without it, holds are listed.", show_default=False),
+        str | None, typer.Argument(metavar="NAME", help="The memory; without it, holds are listed.")
     ] = None,
-    entry: Annotated[str | None, typer.Argument(metavar="[ID]", help="The entry.", show_default=False)] = None,
+    entry: Annotated[str | None, typer.Argument(metavar="ID", help="The entry.")] = None,
     subject: Annotated[
-        str | None,
-        typer.Option(
-            "--subject", metavar="NAME", help="Every entry of this subject, present and to come.", show_default=False
-        ),
+        str | None, typer.Option("--subject", metavar="NAME", help="Every entry of this subject, present and to come.")
     ] = None,
-    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why.", show_default=False)] = None,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why.")] = None,
 ) -> None:
     """Forbid the erasure of an entry or subject, or list holds.
 

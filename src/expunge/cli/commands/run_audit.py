@@ -60,36 +60,27 @@ AUDITS = {
 OWN_KEYS = ("deletion", "projection", "latency", "sequential", "streaming", "all")
 
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the results go, one folder per audit.")]
-JobsOption = Annotated[
-    int | None, typer.Option("--jobs", metavar="N", help="Workers; else one per core.", min=1, show_default=False)
-]
-QuickOption = Annotated[bool, typer.Option("--quick", help="A small part of it, in minutes.", show_default=False)]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue what is in DIR.", show_default=False)]
+JobsOption = Annotated[int | None, typer.Option("--jobs", metavar="N", help="Workers; else one per core.", min=1)]
+QuickOption = Annotated[bool, typer.Option("--quick", help="A small part of it, in minutes.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue what is in DIR.")]
 KeysOption = Annotated[
     Path | None,
-    typer.Option("--keys", metavar="FILE", help="Audit these keys (CSV, JSONL, Parquet, NPY).", show_default=False),
+    typer.Option("--keys", metavar="FILE", help="Audit these keys (CSV, JSONL, Parquet, NPY)."),
 ]
 ColumnsOption = Annotated[
-    str | None,
-    typer.Option("--key-columns", metavar="NAMES", help="Which columns are keys; else k*.", show_default=False),
+    str | None, typer.Option("--key-columns", metavar="NAMES", help="Which columns are keys; else k*.")
 ]
 SigmaOption = Annotated[
-    float | None,
-    typer.Option("--sigma", metavar="S", help="Width, with --keys; else the median distance.", show_default=False),
+    float | None, typer.Option("--sigma", metavar="S", help="Width, with --keys; else the median distance.")
 ]
-NuOption = Annotated[
-    float | None, typer.Option("--nu", metavar="NU", help="Sparsity, with --keys; else 0.4.", show_default=False)
-]
+NuOption = Annotated[float | None, typer.Option("--nu", metavar="NU", help="Sparsity, with --keys; else 0.4.")]
 ClinicalOption = Annotated[
     Path | None,
-    typer.Option(
-        "--clinical", metavar="PATH", help="MIMIC-IV or PhysioNet 2019, not the open sample.", show_default=False
-    ),
+    typer.Option("--clinical", metavar="PATH", help="MIMIC-IV or PhysioNet 2019, not the open sample."),
 ]
 BackendOption = Annotated[str, typer.Option("--backend", metavar="NAME", help="local, or ray for a cluster.")]
 AddressOption = Annotated[
-    str | None,
-    typer.Option("--address", metavar="ADDRESS", help="Of a Ray cluster; else one is started.", show_default=False),
+    str | None, typer.Option("--address", metavar="ADDRESS", help="Of a Ray cluster; else one is started.")
 ]
 
 
@@ -118,9 +109,7 @@ def register(app: typer.Typer) -> None:
 def report(
     context: CommandContext,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="What expunge audit wrote.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="Where it goes; else DIR/report.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Where it goes; else DIR/report.")] = None,
 ) -> None:
     """Write the paper's tables beside both arms, with verdicts and figures.
 

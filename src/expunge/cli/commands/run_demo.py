@@ -28,7 +28,7 @@ def demo(
     folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="Where it all goes.")] = Path(
         "expunge-demo"
     ),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Replace an earlier demo.", show_default=False)] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Replace an earlier demo.")] = False,
 ) -> None:
     """Take a tour on real data.
 

@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
         examples=[
             "expunge serve --demo",
             "expunge serve --store sqlite:///ward.db",
-            "expunge serve --store postgresql://ward@db/ward --key ward.pem --workers 4",
+            "expunge serve --store postgresql://ward@db/ward \\\n--signing-key ward.pem --workers 4",
             "expunge serve --host 0.0.0.0 --tls-cert ward.crt --tls-key ward.key",
         ],
     )(serve)
@@ -70,32 +70,32 @@ def register(app: typer.Typer) -> None:
 def serve(
     context: CommandContext,
     host: Annotated[str, typer.Option("--host", metavar="NAME", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="Port; 0 takes a free one.", min=0, max=65_535)] = 8000,
-    workers: Annotated[int, typer.Option("--workers", help="Processes.", min=1, max=64)] = 1,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="Port; 0 takes a free one.", min=0, max=65_535)
+    ] = 8000,
+    workers: Annotated[int, typer.Option("--workers", metavar="N", help="Processes.", min=1, max=64)] = 1,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Serve the demo's store, made if need be, with a token.", show_default=False)
+        bool, typer.Option("--demo", help="Serve the demo's store, made if need be, with a token.")
     ] = False,
     folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="Where the demo is.")] = DEMO_FOLDER,
     report: Annotated[
         Path | None,
-        typer.Option("--report", metavar="PATH", help="Audit report to show: a file or folder.", show_default=False),
+        typer.Option("--report", metavar="PATH", help="Audit report to show: a file or folder."),
     ] = None,
-    tls_cert: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate (PEM).", show_default=False)
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option("--tls-key", metavar="FILE", help="Its private key (PEM).", show_default=False)
-    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate (PEM).")] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its private key (PEM).")] = None,
     insecure: Annotated[
         bool,
-        typer.Option("--insecure", help="Listen to other machines without TLS.", show_default=False),
+        typer.Option("--insecure", help="Listen to other machines without TLS."),
     ] = False,
     timeout: Annotated[
-        float, typer.Option("--timeout", help="Seconds that an edit waits for another.", min=0.1, max=3600)
+        float, typer.Option("--timeout", metavar="N", help="Seconds that an edit waits for another.", min=0.1, max=3600)
     ] = 30.0,
-    body_bytes: Annotated[int, typer.Option("--max-body", help="Bytes of a body.", min=1024)] = 8 << 20,
-    dimension: Annotated[int, typer.Option("--max-dimension", help="Coordinates of a vector.", min=1)] = 4096,
-    batch: Annotated[int, typer.Option("--max-batch", help="Entries of a batch.", min=1)] = 1000,
+    body_bytes: Annotated[int, typer.Option("--max-body", metavar="N", help="Bytes of a body.", min=1024)] = 8 << 20,
+    dimension: Annotated[
+        int, typer.Option("--max-dimension", metavar="N", help="Coordinates of a vector.", min=1)
+    ] = 4096,
+    batch: Annotated[int, typer.Option("--max-batch", metavar="N", help="Entries of a batch.", min=1)] = 1000,
 ) -> None:
     """Serve the store over HTTP, with the page.
 
@@ -135,14 +135,12 @@ def create(
         list[str] | None,
         typer.Option("--scope", metavar="SCOPE", help="read, write, erase, audit, admin, or all; repeat for more."),
     ] = None,
-    memory: Annotated[
-        str | None, typer.Option("--memory", metavar="NAME", help="Only for this memory.", show_default=False)
-    ] = None,
+    memory: Annotated[str | None, typer.Option("--memory", metavar="NAME", help="Only for this memory.")] = None,
     expires: Annotated[
         str | None,
-        typer.Option("--expires", metavar="TIME", help="Ends after so long: 90m, 12h, 30d.", show_default=False),
+        typer.Option("--expires", metavar="TIME", help="Ends after so long: 90m, 12h, 30d."),
     ] = None,
-    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Whose it is.", show_default=False)] = "",
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Whose it is.")] = "",
 ) -> None:
     """Make a token for the service.
 
@@ -201,8 +199,7 @@ def mcp(
     context: CommandContext,
     memory: Annotated[str, typer.Option("--memory", metavar="NAME", help="The memory to keep notes in.")] = "notes",
     embed: Annotated[
-        str,
-        typer.Option("--embed", metavar="words|minilm|MODULE:FUNCTION", help="What turns texts into keys."),
+        str, typer.Option("--embed", metavar="words|minilm|MODULE:FUNCTION", help="What turns texts into keys.")
     ] = "words",
     sigma: Annotated[float, typer.Option("--sigma", metavar="S", help="Width of the kernel.")] = 1.0,
     nu: Annotated[float, typer.Option("--nu", metavar="N", help="Sparsity in (0, 1].")] = 0.5,

@@ -36,15 +36,11 @@ def register(app: typer.Typer) -> None:
 
 def show(
     context: CommandContext,
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A memory; the whole store without it.", show_default=False)
-    ] = None,
-    entry: Annotated[str | None, typer.Argument(metavar="[ID]", help="One of its entries.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A memory; the whole store without it.")] = None,
+    entry: Annotated[str | None, typer.Argument(metavar="ID", help="One of its entries.")] = None,
     verifier_key: Annotated[
         bool,
-        typer.Option(
-            "--verifier-key", help="Print the key that its log verifies under, and nothing else.", show_default=False
-        ),
+        typer.Option("--verifier-key", help="Print the key that its log verifies under, and nothing else."),
     ] = False,
 ) -> None:
     """Show the store, a memory, or an entry.

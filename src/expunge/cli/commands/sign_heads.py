@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
             "expunge checkpoint export --out head.txt",
             "expunge checkpoint check head.txt",
             "expunge checkpoint cosign head.txt --first --name witness.example/w1 \\\n"
-            "--key w1.pem --trust log.vkey --out cosigned.txt",
+            "--signing-key w1.pem --trust log.vkey --out cosigned.txt",
         ],
     )
     command(
@@ -49,9 +49,9 @@ def register(app: typer.Typer) -> None:
         "cosign",
         examples=[
             "expunge checkpoint cosign head.txt --first --name witness.example/w1 \\\n"
-            "--key w1.pem --trust log.vkey --out cosigned.txt",
+            "--signing-key w1.pem --trust log.vkey --out cosigned.txt",
             "expunge checkpoint cosign extension.txt --older cosigned.txt \\\n"
-            "--name witness.example/w1 --key w1.pem --trust log.vkey",
+            "--name witness.example/w1 --signing-key w1.pem --trust log.vkey",
         ],
     )(cosign)
     command(checkpoint, "merge", examples=["expunge checkpoint merge w1.txt w2.txt --out cosigned.txt"])(merge)
@@ -68,12 +68,7 @@ def export(
     out: OutOption = None,
     since: Annotated[
         Path | None,
-        typer.Option(
-            "--since",
-            metavar="FILE",
-            help="Export the proof that the log only grew since this head.",
-            show_default=False,
-        ),
+        typer.Option("--since", metavar="FILE", help="Export the proof that the log only grew since this head."),
     ] = None,
     force: ForceOption = False,
 ) -> None:
@@ -100,22 +95,17 @@ def export(
 def cosign(
     context: CommandContext,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A head, or with --older an extension proof.")],
-    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="The witness's name.", show_default=False)],
+    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="The witness's name.")],
     trust: TrustOption = None,
     origin: OriginOption = None,
     older: Annotated[
-        Path | None,
-        typer.Option(
-            "--older", metavar="FILE", help="The head cosigned last; the new one must extend it.", show_default=False
-        ),
+        Path | None, typer.Option("--older", metavar="FILE", help="The head cosigned last; the new one must extend it.")
     ] = None,
-    first: Annotated[
-        bool, typer.Option("--first", help="No head of this log was cosigned before.", show_default=False)
-    ] = False,
+    first: Annotated[bool, typer.Option("--first", help="No head of this log was cosigned before.")] = False,
     out: OutOption = None,
     force: ForceOption = False,
 ) -> None:
-    """Cosign a head as a witness, with --key.
+    """Cosign a head as a witness, with --signing-key.
 
     Verifies first that the log signed it, and that nothing was cut off or rewritten since the head that was cosigned
     last: --older. Only a witness that has cosigned none of this log says --first instead.
@@ -126,7 +116,7 @@ def cosign(
     from expunge.verify import verify_consistency
 
     if context.signing_key is None:
-        raise InputError("a witness signs with its own key: give --key (expunge keygen makes one)")
+        raise InputError("a witness signs with its own key: give --signing-key (expunge keygen makes one)")
     if (older is None) != first:
         raise InputError("a witness cosigns what extends the head it cosigned last: give --older, or --first if none")
     log_keys, log = parse_trust(trust, origin).log
@@ -138,7 +128,7 @@ def cosign(
         verify_checkpoint(note, log_keys, log)
     key = load_signing_key(context.signing_key, context.passphrase)
     if any(known.public == key.public for known in log_keys):
-        raise InputError("that is the log's own key: a witness cosigns with a key of its own (--key)")
+        raise InputError("that is the log's own key: a witness cosigns with a key of its own (--signing-key)")
     signed = cosign_checkpoint(note, name, key, int(time.time())).to_bytes()
     witness = NoteKey(name, key.public, NoteAlgorithm.COSIGNATURE_V1).to_text()
     if out is not None:
@@ -165,7 +155,7 @@ def cosign(
 
 def merge(
     context: CommandContext,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="One head, as several witnesses cosigned it.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="One head, as several witnesses cosigned it.")],
     out: OutOption = None,
     force: ForceOption = False,
 ) -> None:

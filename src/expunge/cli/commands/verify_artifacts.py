@@ -89,7 +89,6 @@ def receipt(
             "--inclusion",
             metavar="FILE",
             help="Proof that the receipt is in the log; else FILE.tlog-proof, if it is there.",
-            show_default=False,
         ),
     ] = None,
     origin: OriginOption = None,
@@ -98,12 +97,10 @@ def receipt(
     threshold: Annotated[
         int, typer.Option("--threshold", metavar="N", help="How many trusted keys must have signed.", min=1)
     ] = 1,
-    subject: Annotated[
-        str | None, typer.Option("--subject", metavar="NAME", help="Whom an erasure was about.", show_default=False)
-    ] = None,
+    subject: Annotated[str | None, typer.Option("--subject", metavar="NAME", help="Whom an erasure was about.")] = None,
     salt: Annotated[
         str | None,
-        typer.Option("--salt", metavar="HEX", help="What erase-subject printed, with --subject.", show_default=False),
+        typer.Option("--salt", metavar="HEX", help="What erase-subject printed, with --subject."),
     ] = None,
 ) -> None:
     """Verify a receipt: its signature, its form, its place in the log.
@@ -223,17 +220,11 @@ def proof(
     file: FileArgument,
     memory: Annotated[
         str | None,
-        typer.Option("--memory", metavar="NAME", help="Check against this memory of the store.", show_default=False),
+        typer.Option("--memory", metavar="NAME", help="Check against this memory of the store."),
     ] = None,
-    keys: Annotated[
-        Path | None, typer.Option("--keys", metavar="FILE", help="Check against these keys (NPY).", show_default=False)
-    ] = None,
-    cap: Annotated[
-        float | None, typer.Option("--cap", metavar="C", help="The cap, with --keys.", show_default=False)
-    ] = None,
-    sigma: Annotated[
-        float | None, typer.Option("--sigma", metavar="S", help="The width, with --keys.", show_default=False)
-    ] = None,
+    keys: Annotated[Path | None, typer.Option("--keys", metavar="FILE", help="Check against these keys (NPY).")] = None,
+    cap: Annotated[float | None, typer.Option("--cap", metavar="C", help="The cap, with --keys.")] = None,
+    sigma: Annotated[float | None, typer.Option("--sigma", metavar="S", help="The width, with --keys.")] = None,
 ) -> None:
     """Verify a proof of the partition from the keys alone, without any solver.
 

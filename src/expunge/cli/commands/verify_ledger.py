@@ -54,13 +54,10 @@ def log(
     context: CommandContext,
     file: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[FILE]", help="Every leaf, one per line (expunge log --out); else the store's.", show_default=False
-        ),
+        typer.Argument(metavar="FILE", help="Every leaf, one per line (expunge log --out); else the store's."),
     ] = None,
     head: Annotated[
-        Path | None,
-        typer.Option("--checkpoint", metavar="FILE", help="The signed head; else FILE.checkpoint.", show_default=False),
+        Path | None, typer.Option("--checkpoint", metavar="FILE", help="The signed head; else FILE.checkpoint.")
     ] = None,
     trust: TrustOption = None,
     origin: OriginOption = None,
@@ -131,9 +128,7 @@ def checkpoint(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A head, or with --older an extension proof.")],
     trust: TrustOption = None,
     origin: OriginOption = None,
-    older: Annotated[
-        Path | None, typer.Option("--older", metavar="FILE", help="A head that was kept earlier.", show_default=False)
-    ] = None,
+    older: Annotated[Path | None, typer.Option("--older", metavar="FILE", help="A head that was kept earlier.")] = None,
     witness: WitnessOption = None,
     quorum: QuorumOption = 0,
 ) -> None:
