@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.ward import answers, call, hours, shell
+from cli.command_runner import answers, call, hours, shell
 from expunge.cli.errors import report_error
 
 TRUST = "--trust log.vkey"

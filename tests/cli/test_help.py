@@ -14,8 +14,7 @@ import pytest
 from typer.main import get_command
 
 import expunge
-from cli.commands import every_command
-from cli.ward import call, shell
+from cli.command_runner import call, every_command, shell
 from expunge.cli.app import app
 
 EVERY = every_command()

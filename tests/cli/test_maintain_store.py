@@ -1,4 +1,4 @@
-"""Commands for whole memories and for the store's files, and restores that say what is lost."""
+"""Commands for whole memories and for the store's files: rebuild, drop, vacuum, backup, restore, verify store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.ward import answer, answers, call, hours
+from cli.command_runner import answer, answers, call, hours
 from expunge.cli.context import CommandContext
 
 CREATE = ("--sigma", 2, "--nu", 0.3, "--subject-column", "patient", "--payload-column", "note")
@@ -165,3 +165,23 @@ def test_an_erasure_on_a_server_names_what_is_left_to_do(capsys: pytest.CaptureF
     for url, said in (("postgresql://localhost/ward", True), ("sqlite:///ward.db", False)):
         CommandContext(url, None, as_json=False).note_dead_rows()
         assert ("until expunge vacuum" in capsys.readouterr().err) is said
+
+
+def test_backup_and_restore(ward: Path) -> None:
+    assert answer("backup", "b.db")["memories"] == ["other", "ward"]
+    call("backup", "b.db", code=4)
+    erased = answer("delete", "other", "--subject", "p-0")["applied"]
+    call("log", "--out", "log.jsonl")
+    call("checkpoint", "export", "--out", "head.txt")
+    key = ("--store", "sqlite:///new.db", "--signing-key", "expunge.db.key")
+    assert "give --signing-key" in call("restore", "b.db", "--store", "sqlite:///new.db", code=2).stderr
+    call("restore", "b.db", "--store", "sqlite:///new.db", "--signing-key", "none.key", code=2)
+    assert call("restore", "b.db", *key, "--checkpoint", "head.txt", code=1).stderr.startswith("error: ")
+    assert not Path("new.db").exists()
+    done = answer("restore", "b.db", *key, "--ledger", "log.jsonl", "--checkpoint", "head.txt")
+    assert sorted(done["erased_again"]["other"]) == sorted(erased)
+    call("verify", "log", *key, "--trust", "log.vkey")
+    call("restore", "b.db", *key, code=4)
+    assert (
+        "erased again" in call("restore", "b.db", "--store", "sqlite:///n.db", "--signing-key", "expunge.db.key").stdout
+    )

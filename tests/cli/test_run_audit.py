@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from audit.small import shortened
-from cli.commands import every_command
-from cli.ward import ROOT, answer, call
+from cli.command_runner import ROOT, answer, call, every_command
 from expunge.audit.experiments import EXPERIMENTS
 from expunge.cli.commands.run_audit import AUDITS, OWN_KEYS
 

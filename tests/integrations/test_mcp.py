@@ -17,7 +17,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 import expunge
-from cli.ward import call as run_command
+from cli.command_runner import call as run_command
 from expunge import InputError, MissingExtra
 from expunge.integrations.mcp import MAX_TEXT, Tools, make_server
 from expunge.ledger.note import NoteKey

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cli.ward import answer, call, shell
+from cli.command_runner import answer, call, shell
 from expunge import InputError, demo
 from expunge.demo.tour import MAX_WIDTH
 from expunge.verify import verify_receipt
