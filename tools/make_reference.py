@@ -40,7 +40,7 @@ def command_page() -> str:
         "# Commands",
         "",
         "`expunge COMMAND --help` says the same in the terminal. Every command takes `--store URL` (else",
-        "`$EXPUNGE_STORE`, else `sqlite:///expunge.db`), `--key PATH` (the signing key; else `$EXPUNGE_KEY`) and",
+        "`$EXPUNGE_STORE`, else `sqlite:///expunge.db`), `--signing-key PATH` (else `$EXPUNGE_SIGNING_KEY`) and",
         "`--json`. Exit codes are 0 ok, 1 verification failed, 2 usage, 3 refused, 4 store. The",
         "[guide](../guides/cli.md) tells them as a story.",
     ]

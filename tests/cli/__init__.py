@@ -1,1 +1,1 @@
-"""Tests of the command line, its guide, the tables it reads and the demo."""
+"""Tests of the command line and its guide."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.ward import call, hours
+from cli.command_runner import call, hours
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.ward import answers, call, hours, shell
-from expunge.cli.command_definition import report
+from cli.command_runner import answers, call, hours, shell
+from expunge.cli.errors import report_error
 
 TRUST = "--trust log.vkey"
 
@@ -84,8 +84,8 @@ BAD: list[tuple[str, int, str]] = [
     ("show --store nonsense", 2, "is not a URL"),
     ("show --store mysql://host/x", 2, "is not a store|could not"),
     ("show --store sqlite://", 2, "needs a file"),
-    ("show --key log.vkey", 4, "needs 0600"),
-    ("show --key none.pem", 4, "no key file"),
+    ("show --signing-key log.vkey", 4, "needs 0600"),
+    ("show --signing-key none.pem", 4, "no key file"),
     ("warranties ward --status maybe", 2, "valid or expired"),
     ("warranties nobody", 2, "there is no memory"),
     ("prove nobody", 2, "there is no memory"),
@@ -102,8 +102,8 @@ BAD: list[tuple[str, int, str]] = [
     ("checkpoint export --out none/head.txt", 4, "cannot write"),
     ("checkpoint check none.txt", 4, "cannot read"),
     ("checkpoint check hours.csv", 1, "note|line"),
-    (f"checkpoint cosign hours.csv --first --name w --key expunge.db.key {TRUST}", 1, "note|line"),
-    (f"checkpoint cosign hours.csv --name w --key expunge.db.key {TRUST}", 2, "--first"),
+    (f"checkpoint cosign hours.csv --first --name w --signing-key expunge.db.key {TRUST}", 1, "note|line"),
+    (f"checkpoint cosign hours.csv --name w --signing-key expunge.db.key {TRUST}", 2, "--first"),
     ("checkpoint nonsense", 2, "No such command"),
     (f"verify receipt none.json {TRUST}", 4, "cannot read"),
     (f"verify receipt hours.csv {TRUST}", 1, "JSON"),
@@ -122,9 +122,9 @@ BAD: list[tuple[str, int, str]] = [
     ("export-evidence ward --out .", 2, "exists"),
     ("backup none/x.db", 4, "cannot write"),
     ("backup .", 4, "exists"),
-    ("restore none.db --store sqlite:///x.db --key expunge.db.key", 4, "there is no backup"),
-    ("restore hours.csv --store sqlite:///x.db --key expunge.db.key", 4, "database|schema"),
-    ("restore hours.csv --store sqlite:///x.db --key expunge.db.key --checkpoint none", 4, "cannot read"),
+    ("restore none.db --store sqlite:///x.db --signing-key expunge.db.key", 4, "there is no backup"),
+    ("restore hours.csv --store sqlite:///x.db --signing-key expunge.db.key", 4, "database|schema"),
+    ("restore hours.csv --store sqlite:///x.db --signing-key expunge.db.key --checkpoint none", 4, "cannot read"),
     ("keygen log.vkey", 4, "exists"),
     ("serve --tls-cert hours.csv --tls-key hours.csv", 2, "no certificate and private key of one another"),
     ("keygen none/x.pem", 4, "cannot write"),
@@ -167,7 +167,7 @@ def test_a_defect_is_called_one(
     assert done.stderr.startswith("error: ZeroDivisionError: division by zero (a defect in expunge;")
     with pytest.raises(AssertionError, match="ZeroDivisionError"):
         call("show", env={"EXPUNGE_TRACEBACK": "1"}, code=70)
-    assert report(ValueError(), as_json=True) == 70
+    assert report_error(ValueError(), as_json=True) == 70
     assert '"exit_code": 70' in capsys.readouterr().out
 
 

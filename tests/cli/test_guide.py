@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.commands import every_command
-from cli.ward import ROOT, call, shell
+from cli.command_runner import ROOT, call, every_command, shell
 from expunge.error_codes import OUTSIDE
 
 GUIDE = (ROOT / "docs" / "guides" / "cli.md").read_text(encoding="utf-8")
@@ -24,15 +23,15 @@ def test_every_command_of_the_guide_runs(tmp_path: Path, monkeypatch: pytest.Mon
     ran = 0
     for block in re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
-            told = re.search(r"# exits with (\d)", line)
-            code = int(told.group(1)) if told else 0
+            stated = re.search(r"# exits with (\d)", line)
+            code = int(stated.group(1)) if stated else 0
             program, *words = shlex.split(line, comments=True)
             if program == "expunge" and not re.search(r"[>|$]", line):
                 complaint = call(*words, code=code).stderr
                 ran += 1
             else:
                 complaint = shell(line, tmp_path, code=code).stderr
-            if told:
+            if stated:
                 assert complaint.startswith("error: ")
                 assert len(complaint.splitlines()) == 1
     assert ran > 40
@@ -57,5 +56,5 @@ def test_every_command_is_in_the_guide_and_nothing_else() -> None:
 
 
 def test_exit_codes_are_those_of_the_guide() -> None:
-    told = {int(code) for code in re.findall(r"^\| (\d) \|", GUIDE, re.MULTILINE)}
-    assert told == {0, *(code.exit for code in OUTSIDE.values())}
+    stated = {int(code) for code in re.findall(r"^\| (\d) \|", GUIDE, re.MULTILINE)}
+    assert stated == {0, *(code.exit for code in OUTSIDE.values())}

@@ -14,8 +14,7 @@ import pytest
 from typer.main import get_command
 
 import expunge
-from cli.commands import every_command
-from cli.ward import call, shell
+from cli.command_runner import call, every_command, shell
 from expunge.cli.app import app
 
 EVERY = every_command()
@@ -35,8 +34,27 @@ def test_the_help_of_each_command_has_examples_of_it(name: str) -> None:
     told = shown.partition("Examples")[2].strip()
     assert re.sub(r"\n +", "\n", told) == "\n".join(f"$ {example}" for example in EVERY[name].examples)
     assert all(len(line) <= 80 for line in shown.splitlines())
-    for option in ("--store", "--key", "--json"):
+    for option in ("--store", "--signing-key", "--json"):
         assert option in shown
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_usage_line_names_each_argument_once(name: str) -> None:
+    """``NAME`` is required, ``[NAME]`` is not, and ``...`` follows what may be repeated."""
+    shown = call(*name.split(), "--help", env={"COLUMNS": "80"}).stdout
+    usage = next(line for line in shown.splitlines() if "Usage:" in line)
+    words = usage.partition("[OPTIONS]")[2].split()
+    assert all(re.fullmatch(r"([A-Z]+|\[[A-Z]+\])(\.\.\.)?", word) for word in words), usage
+
+
+def test_usage_lines_of_optional_and_repeated_arguments() -> None:
+    for name, words in (
+        ("delete", "NAME [ID]..."),
+        ("checkpoint merge", "FILE..."),
+        ("show", "[NAME] [ID]"),
+        ("log", "[INDEX]"),
+    ):
+        assert f"Usage: expunge {name} [OPTIONS] {words} " in call(*name.split(), "--help").stdout
 
 
 @pytest.mark.parametrize("name", ["", "audit", "checkpoint", "token", "verify"])

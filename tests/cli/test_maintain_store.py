@@ -1,4 +1,4 @@
-"""Commands for whole memories and for the store's files, and restores that say what is lost."""
+"""Commands for whole memories and for the store's files: rebuild, drop, vacuum, backup, restore, verify store."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.ward import answer, answers, call, hours
-from expunge.cli.context import Session
+from cli.command_runner import answer, answers, call, hours
+from expunge.cli.context import CommandContext
 
 CREATE = ("--sigma", 2, "--nu", 0.3, "--subject-column", "patient", "--payload-column", "note")
 
@@ -89,7 +89,7 @@ def test_a_ledger_that_was_cut_is_not_restored_from(store: Path) -> None:
     call("log", "--out", "newest.jsonl")
     whole = Path("newest.jsonl").read_bytes()
     Path("newest.jsonl").write_bytes(whole.splitlines(keepends=True)[0])
-    restore = ("restore", "monday.db", "--key", "expunge.db.key", "--ledger", "newest.jsonl", "--store")
+    restore = ("restore", "monday.db", "--signing-key", "expunge.db.key", "--ledger", "newest.jsonl", "--store")
     assert answer(*restore, "sqlite:///new.db", code=1)["error"]
     assert not Path("new.db").exists()
     Path("newest.jsonl").write_bytes(whole)
@@ -111,7 +111,7 @@ def test_a_restore_tells_of_holds_that_are_lost(store: Path) -> None:
     call("backup", "monday.db")
     call("hold", "ward", "--subject", "p-3", "--reason", "court order")
     call("log", "--out", "newest.jsonl")
-    restore = ("restore", "monday.db", "--key", "expunge.db.key", "--ledger", "newest.jsonl", "--store")
+    restore = ("restore", "monday.db", "--signing-key", "expunge.db.key", "--ledger", "newest.jsonl", "--store")
     assert answer(*restore, "sqlite:///a.db")["holds_lost"] == 1
     assert "HOLDS LOST" in call(*restore, "sqlite:///b.db").stdout
     assert "1 hold placed after the backup" in " ".join(call(*restore, "sqlite:///c.db").stdout.split())
@@ -145,7 +145,7 @@ def test_witnesses_that_cosign_one_head_apart_make_a_quorum_together(store: Path
     for name in ("w1", "w2"):
         call("keygen", f"{name}.pem", "--witness", name)
         cosign = ("checkpoint", "cosign", "head.txt", "--first", "--name", name, "--trust", "log.vkey")
-        call(*cosign, "--key", f"{name}.pem", "--out", f"{name}.txt")
+        call(*cosign, "--signing-key", f"{name}.pem", "--out", f"{name}.txt")
     both = ("--trust", "log.vkey", "--witness", "w1.vkey", "--witness", "w2.vkey")
     missed = answer("verify", "checkpoint", "w1.txt", *both, code=1)
     assert missed["code"] == "cosignature-quorum-missed"
@@ -159,10 +159,30 @@ def test_witnesses_that_cosign_one_head_apart_make_a_quorum_together(store: Path
     call("checkpoint", "export", "--out", "later.txt")
     assert "another head" in call("checkpoint", "merge", "both.txt", "later.txt", code=2).stderr
     own = ("checkpoint", "cosign", "head.txt", "--first", "--name", "w3", "--trust", "log.vkey")
-    assert "the log's own key" in call(*own, "--key", "expunge.db.key", code=2).stderr
+    assert "the log's own key" in call(*own, "--signing-key", "expunge.db.key", code=2).stderr
 
 
 def test_an_erasure_on_a_server_names_what_is_left_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     for url, said in (("postgresql://localhost/ward", True), ("sqlite:///ward.db", False)):
-        Session(url, None, as_json=False).note_of_erasure()
+        CommandContext(url, None, as_json=False).note_dead_rows()
         assert ("until expunge vacuum" in capsys.readouterr().err) is said
+
+
+def test_backup_and_restore(ward: Path) -> None:
+    assert answer("backup", "b.db")["memories"] == ["other", "ward"]
+    call("backup", "b.db", code=4)
+    erased = answer("delete", "other", "--subject", "p-0")["applied"]
+    call("log", "--out", "log.jsonl")
+    call("checkpoint", "export", "--out", "head.txt")
+    key = ("--store", "sqlite:///new.db", "--signing-key", "expunge.db.key")
+    assert "give --signing-key" in call("restore", "b.db", "--store", "sqlite:///new.db", code=2).stderr
+    call("restore", "b.db", "--store", "sqlite:///new.db", "--signing-key", "none.key", code=2)
+    assert call("restore", "b.db", *key, "--checkpoint", "head.txt", code=1).stderr.startswith("error: ")
+    assert not Path("new.db").exists()
+    done = answer("restore", "b.db", *key, "--ledger", "log.jsonl", "--checkpoint", "head.txt")
+    assert sorted(done["erased_again"]["other"]) == sorted(erased)
+    call("verify", "log", *key, "--trust", "log.vkey")
+    call("restore", "b.db", *key, code=4)
+    assert (
+        "erased again" in call("restore", "b.db", "--store", "sqlite:///n.db", "--signing-key", "expunge.db.key").stdout
+    )

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from audit.small_audits import shortened
-from cli.commands import every_command
-from cli.ward import ROOT, answer, call
+from cli.command_runner import ROOT, answer, call, every_command
 from expunge.audit.experiments import EXPERIMENTS
-from expunge.cli.commands.run_audit import AUDITS, OWN
+from expunge.cli.commands.run_audit import AUDITS, OWN_KEYS
 
 GUIDE = (ROOT / "docs" / "guides" / "auditing.md").read_text(encoding="utf-8")
 
@@ -117,5 +116,5 @@ def test_tampered_results_fail(tmp_path: Path) -> None:
 
 
 def test_those_that_take_keys_say_so() -> None:
-    for name in OWN:
+    for name in OWN_KEYS:
         assert any("--keys" in example for example in every_command()[f"audit {name}"].examples)

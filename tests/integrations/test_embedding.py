@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from expunge import InputError, MissingExtra
-from expunge.integrations.embedding import embedded, find_embedding, minilm, words
+from expunge.integrations.embedding import embed_texts, find_embedding, minilm, words
 
 TEXTS = ["Ada drinks green tea", "ada drank some green teas", "The invoice is due on Friday"]
 
@@ -19,7 +19,7 @@ TEXTS = ["Ada drinks green tea", "ada drank some green teas", "The invoice is du
 @pytest.mark.filterwarnings("ignore")
 def test_the_offline_model_knows_what_words_do_not_say() -> None:
     embed = find_embedding("minilm")
-    rows = embedded(embed, ["The physician was late", "The doctor did not come on time", "Bananas are yellow"])
+    rows = embed_texts(embed, ["The physician was late", "The doctor did not come on time", "Bananas are yellow"])
     assert rows.shape == (3, 384)
     assert np.allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-6)
     assert rows[0] @ rows[1] > 0.5 > rows[0] @ rows[2]
@@ -51,7 +51,7 @@ def test_words_are_near_where_they_are_shared() -> None:
 )
 def test_what_cannot_be_keys_is_an_input_error(returned: Any, complaint: str) -> None:
     with pytest.raises(InputError, match=complaint):
-        embedded(lambda _: returned, ["a", "b"], dimension=1)
+        embed_texts(lambda _: returned, ["a", "b"], dimension=1)
 
 
 def test_a_function_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_a_function_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     module.embed = lambda texts: [[float(len(text))] for text in texts]  # type: ignore[attr-defined]
     module.number = 5  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "my_vectors", module)
-    assert embedded(find_embedding("my_vectors:embed"), ["abc", ""]).tolist() == [[3.0], [0.0]]
+    assert embed_texts(find_embedding("my_vectors:embed"), ["abc", ""]).tolist() == [[3.0], [0.0]]
     for name in ("my_vectors:none", "my_vectors:number", "no_such_module:embed", "vectors", ":embed", "my_vectors:"):
         with pytest.raises(InputError):
             find_embedding(name)

@@ -25,7 +25,7 @@ from langgraph.store.memory import InMemoryStore
 import expunge
 from expunge import DeletionRefused, InputError, StoreError
 from expunge.integrations.embedding import words
-from expunge.integrations.langgraph import ExpungeStore, Made
+from expunge.integrations.langgraph import ExpungeStore, ItemReceipt
 from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.store import Store
 
@@ -230,20 +230,20 @@ def test_search_pages_from_scored_to_unscored_items(ledger: Store) -> None:
 
 
 def test_receipts_on_the_side(ledger: Store) -> None:
-    heard: list[Made] = []
+    heard: list[ItemReceipt] = []
     store = ExpungeStore(ledger, on_receipt=heard.append)
     store.put(("memories", "ann"), "tea", {"text": "green tea"})
     store.put(("memories", "ann"), "tea", {"text": "black tea"})
     store.put(("memories", "bob"), "train", {"text": "noon"})
     store.delete(("memories", "bob"), "train")
     assert list(store.receipts) == heard
-    outcomes = [(made.key, made.step.outcome) for made in heard]
+    outcomes = [(receipt.key, receipt.edit.outcome) for receipt in heard]
     assert outcomes[:2] == [("tea", "created"), ("tea", "admitted")]
-    for made in heard:
-        leaf = ledger.leaf(made.step.index)
-        assert leaf.kind == made.step.outcome
-        assert parse_predicate(leaf.statement).outcome == made.step.outcome
-    assert [made.namespace for made in heard if made.key == "train"][-1] == ("memories", "bob")
+    for receipt in heard:
+        leaf = ledger.leaf(receipt.edit.index)
+        assert leaf.kind == receipt.edit.outcome
+        assert parse_predicate(leaf.statement).outcome == receipt.edit.outcome
+    assert [receipt.namespace for receipt in heard if receipt.key == "train"][-1] == ("memories", "bob")
 
 
 def test_forgetting_a_user(ledger: Store) -> None:
@@ -305,14 +305,14 @@ def test_a_receipt_is_told_though_the_next_step_fails(ledger: Store, monkeypatch
     monkeypatch.setattr(store.notebook, "erase", broken)
     with pytest.raises(StoreError):
         store.put(("memories", "ann"), "k", {"text": "two"})
-    assert [made.step.index for made in store.receipts] == [0, 1]
+    assert [receipt.edit.index for receipt in store.receipts] == [0, 1]
     found = store.get(("memories", "ann"), "k")
     assert found is not None
     assert found.value == {"text": "two"}
 
 
 def test_a_listener_that_fails_leaves_no_old_version(ledger: Store) -> None:
-    def deaf(_: Made) -> None:
+    def deaf(_: ItemReceipt) -> None:
         raise OSError("nobody listens")
 
     for text in ("one", "two"):

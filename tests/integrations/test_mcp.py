@@ -17,9 +17,9 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 import expunge
-from cli.ward import call as run_command
+from cli.command_runner import call as run_command
 from expunge import InputError, MissingExtra
-from expunge.integrations.mcp import LONGEST, Tools, make_server
+from expunge.integrations.mcp import MAX_TEXT, Tools, make_server
 from expunge.ledger.note import NoteKey
 from expunge.ledger.signing import VerifyingKey
 from expunge.store import Store
@@ -162,7 +162,7 @@ def test_bad_input_is_told_and_changes_nothing(store: Store) -> None:
             for tool, arguments, told in (
                 ("remember", {"text": ""}, "input-error"),
                 ("remember", {"text": " \n"}, "input-error"),
-                ("remember", {"text": "x" * (LONGEST + 1)}, "input-error"),
+                ("remember", {"text": "x" * (MAX_TEXT + 1)}, "input-error"),
                 ("remember", {"text": "a", "id": "first"}, "input-error.*taken"),
                 ("remember", {"text": "a", "id": ""}, "input-error"),
                 ("remember", {"text": "a", "subject": ""}, "input-error"),

@@ -1,4 +1,4 @@
-"""A notebook works from its first note to its last, and every step is in the ledger."""
+"""A notebook works from its first note to its last, and every edit is in the ledger."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def keys(count: int, seed: int = 0) -> Matrix:
 def fill(notebook: Notebook, count: int) -> list[str]:
     outcomes = []
     for number, key in enumerate(keys(count)):
-        steps = notebook.write(key, id=f"n{number}", subject=f"user-{number % 3}", payload={"text": str(number)})
-        outcomes.append(" ".join(step.outcome for step in steps))
+        edits = notebook.write(key, id=f"n{number}", subject=f"user-{number % 3}", payload={"text": str(number)})
+        outcomes.append(" ".join(edit.outcome for edit in edits))
     return outcomes
 
 
@@ -62,14 +62,14 @@ def test_it_shrinks_to_nothing_and_begins_again(store: Store, order: str) -> Non
     elif order == "random":
         np.random.default_rng(1).shuffle(names)
     if order == "all at once":
-        steps = notebook.erase(names)
-        assert [step.outcome for step in steps] == ["dropped"]
+        edits = notebook.erase(names)
+        assert [edit.outcome for edit in edits] == ["dropped"]
     else:
         for left, name in zip(range(8, -1, -1), names, strict=True):
-            steps = notebook.erase(name)
-            assert steps[-1].applied == (name,)
+            edits = notebook.erase(name)
+            assert edits[-1].applied == (name,)
             assert len(notebook) == left
-            assert [step.outcome for step in steps[:-1]] in ([], ["rebuilt"])
+            assert [edit.outcome for edit in edits[:-1]] in ([], ["rebuilt"])
     assert "notes" not in store
     with pytest.raises(InputError, match="nothing is remembered"):
         notebook.erase("n1")
@@ -87,7 +87,7 @@ def test_a_subject_is_erased_wherever_it_is(store: Store) -> None:
     assert len(notebook) == 6
     assert notebook.erase_subject("user-1").count == 3
     last = notebook.erase_subject("user-2")
-    assert ([step.outcome for step in last.steps], last.summary, last.count) == (["dropped"], None, 3)
+    assert ([edit.outcome for edit in last.edits], last.summary, last.count) == (["dropped"], None, 3)
     with pytest.raises(InputError, match="no entry belongs"):
         notebook.erase_subject("user-2")
     assert len(store["other"]) == 4

@@ -10,7 +10,7 @@ import torch
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
 from expunge import InputError, Memory
-from expunge.integrations.press import RatioPress, ZeroWeightPress, weigh
+from expunge.integrations.press import RatioPress, ZeroWeightPress, fit_head
 
 TOKENS = 40
 
@@ -67,7 +67,7 @@ def test_what_is_dropped_and_what_stays(press: Any) -> None:
             assert torch.equal(after.values[0, head], before.values[0, head, kept])
             dropped = sorted(set(range(TOKENS)) - set(kept))
             keys = before.keys[0, head].numpy()
-            weighed = weigh(keys, nu=press.nu)
+            weighed = fit_head(keys, nu=press.nu)
             proved = weighed.proved[dropped]
             assert done.proved <= proved.sum()
             if isinstance(press, ZeroWeightPress):

@@ -104,7 +104,7 @@ def running_service(
     log = Path(f"/tmp/expunge-test-{os.getpid()}-{time.monotonic_ns()}.log")  # noqa: S108
     command = [sys.executable, "-m", "expunge", "serve", "--store", url, "--port", "0", "--json", *words]
     if key is not None:
-        command += ["--key", str(key)]
+        command += ["--signing-key", str(key)]
     with log.open("wb") as err:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err)  # noqa: S603
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import expunge
-from cli.ward import answer, answers, call
+from cli.command_runner import answer, answers, call
 from expunge.errors import InputError
 from expunge.service.tokens import SCOPES, Tokens
 

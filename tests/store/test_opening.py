@@ -20,7 +20,7 @@ from sqlalchemy import make_url, text, update
 import expunge
 import expunge.store
 from expunge import InputError, MissingExtra, StoreError, VerificationError
-from expunge.cli.context import Session
+from expunge.cli.context import CommandContext
 from expunge.ledger.signing import SigningKey, load_signing_key, save_signing_key
 from expunge.store import Store
 from expunge.store.backends import tables
@@ -143,10 +143,10 @@ def test_a_url_is_shown_without_its_password() -> None:
         "postgresql://ann:hunter2@host/ward",
         "postgresql://ann@host/ward?password=hunter2&sslpassword=hunter2",
     ):
-        for shown in (displayed(make_url(url)), Session(url).place):
+        for shown in (displayed(make_url(url)), CommandContext(url).displayed_url):
             assert shown.startswith("postgresql://ann")
             assert "hunter2" not in shown
-    assert Session("sqlite:///a:b@c.db").place == "sqlite:///a:b@c.db"
+    assert CommandContext("sqlite:///a:b@c.db").displayed_url == "sqlite:///a:b@c.db"
 
 
 @pytest.mark.parametrize("timeout", [0, -1, "3", None, True, float("nan"), 1e9])

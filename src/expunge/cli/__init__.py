@@ -1,16 +1,11 @@
-"""The command line: ``expunge``.
+"""The command line ``expunge``: one module per kind of command, each of which calls the library and prints.
 
-One file a kind of command; each command opens the store, calls the library and prints. Commands import the library
-inside their functions, so that ``expunge --help`` loads neither NumPy nor a database.
+It may import every other package, but only inside functions, so that ``expunge --help`` loads neither NumPy nor a
+database. Start with `app.py`, which has the common options and the list of commands.
 """
 
 from __future__ import annotations
 
+from expunge.cli.app import main
+
 __all__ = ["main"]
-
-
-def main() -> None:
-    """Run the command line; the entry point of the ``expunge`` script."""
-    from expunge.cli.app import app
-
-    app(prog_name="expunge")

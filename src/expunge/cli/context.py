@@ -1,6 +1,6 @@
-"""What one run of a command was told to use, and how it prints.
+"""The store, the signing key and the streams that one run of a command uses.
 
-Results go to standard output: for people as text, with ``--json`` as one JSON object, or one a line where there are
+Results go to standard output: for people as text, with ``--json`` as one JSON object, or one per line where there are
 many. Everything else (progress, questions, hints, errors) goes to standard error.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +17,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from expunge.cli.errors import PASSPHRASE, visible
 from expunge.errors import InputError, StoreError
 
 if TYPE_CHECKING:
@@ -24,14 +24,29 @@ if TYPE_CHECKING:
 
     from expunge.store import Store
 
-__all__ = ["DEFAULT_STORE", "Session", "console", "interactive", "melted", "plain", "read_file", "write_file"]
+__all__ = [
+    "DEFAULT_STORE",
+    "PASSPHRASE_VARIABLE",
+    "CommandContext",
+    "escape_controls",
+    "interactive",
+    "jsonable",
+    "make_console",
+    "print_json_lines",
+    "read_file",
+    "write_file",
+]
 
 DEFAULT_STORE = "sqlite:///expunge.db"
+PASSPHRASE_VARIABLE = "EXPUNGE_PASSPHRASE"  # noqa: S105 — the name of the variable
+
+# Terminals obey these, and no stream takes the bytes of a name that is not UTF-8.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
-class Session:
-    """Store, signing key and manner of printing of one run."""
+class CommandContext:
+    """The store, the signing key and the output format of one run."""
 
     url: str = DEFAULT_STORE
     signing_key: Path | None = None
@@ -47,10 +62,13 @@ class Session:
             )
         from expunge.store import open as open_store
 
-        # Opens the key where it is encrypted, and encrypts a new one.
-        passphrase = os.environ.get(PASSPHRASE) or None
-        with open_store(self.url, self.signing_key, passphrase=passphrase) as store:
+        with open_store(self.url, self.signing_key, passphrase=self.passphrase) as store:
             yield store
+
+    @property
+    def passphrase(self) -> str | None:
+        """Opens a signing key that is encrypted, and encrypts a new one."""
+        return os.environ.get(PASSPHRASE_VARIABLE) or None
 
     @property
     def file(self) -> Path | None:
@@ -60,14 +78,14 @@ class Session:
             return None
         return Path(self.url.removeprefix(prefix).partition("?")[0])
 
-    def note_of_erasure(self) -> None:
+    def note_dead_rows(self) -> None:
         """Say what an erasure leaves to do: a client of a server does not reach its files."""
         if self.file is None:
             self.note("Erased secrets stay in dead rows of the server's files until expunge vacuum has run.")
 
     @property
-    def place(self) -> str:
-        """The store's URL as it may be shown: without any password."""
+    def displayed_url(self) -> str:
+        """The store's URL without any password."""
         if self.file is not None:
             return self.url
         from sqlalchemy import make_url
@@ -79,17 +97,17 @@ class Session:
     @cached_property
     def out(self) -> Console:
         """Where results go."""
-        return console()
+        return make_console()
 
     @cached_property
     def err(self) -> Console:
         """Where everything else goes."""
-        return console(stderr=True)
+        return make_console(stderr=True)
 
     def show(self, content: Any, *parts: RenderableType) -> None:
         """Print a result: `content` as JSON, or the parts for people."""
         if self.as_json:
-            self.lines([content])
+            print_json_lines([content])
         else:
             for part in parts:
                 # Text is printed as it is: a name may look like markup, and a path must not be broken.
@@ -98,29 +116,21 @@ class Session:
                 else:
                     self.out.print(part)
 
-    def lines(self, rows: Iterable[Any]) -> None:
-        """Print JSON objects, one a line."""
-        ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
-        for row in rows:
-            # JSON's own spelling of what a terminal would obey; the parser gives it back.
-            print(visible(json.dumps(plain(row), ensure_ascii=ascii_only, allow_nan=False)))
-
     def note(self, text: str) -> None:
         """Say something that is not a result."""
         if not self.as_json:
             self.err.print(text, style="dim", markup=False)
 
-    def confirm(self, question: str, *, yes: bool) -> None:
+    def confirm(self, question: str) -> None:
         """Ask before something that cannot be undone, if there is someone to ask."""
-        if yes or not interactive():
-            return
-        import typer
+        if interactive():
+            import typer
 
-        typer.confirm(visible(question), abort=True, err=True)
+            typer.confirm(escape_controls(question), abort=True, err=True)
 
     @contextmanager
     def progress(self, label: str, total: int | None) -> Iterator[Callable[[], None]]:
-        """A bar on standard error while something takes long; call what it gives once a step."""
+        """A bar on standard error while something takes long; call what it gives once per step."""
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -135,22 +145,35 @@ def interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def console(*, stderr: bool = False, width: int | None = None) -> Console:
+def make_console(*, stderr: bool = False, width: int | None = None) -> Console:
     """A console that keeps numbers unpainted, and lines unbroken where nobody looks."""
-    from expunge.cli.output import Shown
+    from expunge.cli.output import SafeConsole
 
     stream = sys.stderr if stderr else sys.stdout
     if width is None and not stream.isatty() and "COLUMNS" not in os.environ:
         width = 120
-    return Shown(stderr=stderr, highlight=False, width=width)
+    return SafeConsole(stderr=stderr, highlight=False, width=width)
 
 
-def plain(value: Any) -> Any:
-    """Anything we print, in what JSON knows: infinities as text, arrays as lists, bytes as hex."""
-    if isinstance(value, dict):
-        return {str(name): plain(item) for name, item in value.items()}
+def print_json_lines(rows: Iterable[Any]) -> None:
+    """Print JSON objects on standard output, one per line."""
+    ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    for row in rows:
+        # JSON's own spelling of what a terminal would obey; the parser gives it back.
+        print(escape_controls(json.dumps(jsonable(row), ensure_ascii=ascii_only, allow_nan=False)))
+
+
+def escape_controls(text: str) -> str:
+    """Text without control characters: a name, a reason or a path may hold what moves a terminal's cursor."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def jsonable(value: Any) -> Any:
+    """The value in what JSON knows: dicts and lists, infinities as text, arrays as lists, bytes as hex."""
+    if isinstance(value, Mapping):
+        return {str(name): jsonable(item) for name, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
+        return [jsonable(item) for item in value]
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, float):
@@ -158,13 +181,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return value.tolist() if hasattr(value, "tolist") else value
-
-
-def melted(value: Any) -> Any:
-    """Frozen JSON as ordinary dicts and lists."""
-    if isinstance(value, Mapping):
-        return {name: melted(item) for name, item in value.items()}
-    return [melted(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def read_file(path: Path, *, limit: int = 1 << 30) -> bytes:

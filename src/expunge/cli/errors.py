@@ -6,32 +6,17 @@ expunge itself.
 
 from __future__ import annotations
 
-import re
+import os
+import sys
 from typing import Any
 
 from expunge import error_codes
+from expunge.cli.context import PASSPHRASE_VARIABLE, escape_controls, print_json_lines
 from expunge.errors import ExpungeError, Refused
 
-__all__ = [
-    "DECLINED",
-    "DEFECT",
-    "GONE",
-    "PASSPHRASE",
-    "USAGE",
-    "code_of",
-    "described",
-    "exit_code",
-    "one_line",
-    "visible",
-]
+__all__ = ["DECLINED", "READER_GONE", "USAGE", "one_line", "print_error", "report_error"]
 
-PASSPHRASE = "EXPUNGE_PASSPHRASE"  # noqa: S105 — the variable's name
-
-USAGE, DECLINED, GONE = 2, 3, 141
-DEFECT = error_codes.DEFECT.exit
-
-# Terminals obey these, and no stream takes the bytes of a name that is not UTF-8.
-_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+USAGE, DECLINED, READER_GONE = 2, 3, 141
 
 # What to do about errors whose own words cannot know of the command line.
 _HINTS = {
@@ -39,40 +24,53 @@ _HINTS = {
     "evidence-inclusion-missing": "--no-log does without",
     "envelope-signer-unknown": "is --trust the key that this was signed with?",
     "note-signer-unknown": "is --trust the key of this log?",
-    "signing-key-locked": f"set ${PASSPHRASE}",
+    "signing-key-locked": f"set ${PASSPHRASE_VARIABLE}",
 }
 
 
-def exit_code(problem: BaseException) -> int:
-    """Exit code of an error; 70 for one that should not have come this far."""
-    return error_codes.outside_of(problem).exit
+def report_error(problem: BaseException, *, as_json: bool) -> int:
+    """Print an error, and return its exit code; 70 for one that should not have come this far."""
+    exit_code = error_codes.outside_of(problem).exit
+    if as_json:
+        print_json_lines([_error_content(problem, exit_code)])
+    if exit_code == error_codes.DEFECT.exit:
+        print_error(
+            f"error: {type(problem).__name__}: {one_line(problem)} (a defect in expunge; nothing half-done was kept; "
+            "EXPUNGE_TRACEBACK=1 shows where)"
+        )
+    else:
+        print_error(f"error: {_code(problem)}: {one_line(problem)}")
+    return exit_code
 
 
-def code_of(problem: BaseException) -> str:
-    """Code of an error; the name of its class where it is not one of ours."""
-    return problem.code if isinstance(problem, ExpungeError) else type(problem).__name__
+def one_line(problem: BaseException) -> str:
+    """The message on one line, with what to do about it where that is not obvious."""
+    message = " ".join(str(problem).split()) or "no message"
+    hint = _HINTS.get(_code(problem))
+    return message if hint is None else f"{message} ({hint})"
 
 
-def described(problem: BaseException) -> dict[str, Any]:
+def print_error(line: str) -> None:
+    """Print one line on standard error."""
+    line = escape_controls(line)
+    if line.startswith("error:") and sys.stderr.isatty() and "NO_COLOR" not in os.environ:
+        line = line.replace("error:", "\x1b[1;31merror:\x1b[0m", 1)
+    print(line, file=sys.stderr)
+
+
+def _error_content(problem: BaseException, exit_code: int) -> dict[str, Any]:
     """An error as ``--json`` prints it."""
     content: dict[str, Any] = {
         "error": type(problem).__name__,
-        "code": code_of(problem),
+        "code": _code(problem),
         "message": one_line(problem),
-        "exit_code": exit_code(problem),
+        "exit_code": exit_code,
     }
     if isinstance(problem, Refused):
         content |= {"measured": problem.measured, "allowed": problem.allowed}
     return content
 
 
-def one_line(problem: BaseException) -> str:
-    """The message on one line, with what to do about it where that is not obvious."""
-    message = " ".join(str(problem).split()) or "no message"
-    hint = _HINTS.get(code_of(problem))
-    return message if hint is None else f"{message} ({hint})"
-
-
-def visible(text: str) -> str:
-    """Foreign text for a terminal: a name, a reason or a path may hold what would move its cursor or repaint it."""
-    return _HIDDEN.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+def _code(problem: BaseException) -> str:
+    """Code of an error; the name of its class where it is not one of ours."""
+    return problem.code if isinstance(problem, ExpungeError) else type(problem).__name__

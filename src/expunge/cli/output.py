@@ -1,12 +1,16 @@
-"""Receipts, tables and snippets for people. Everything here returns something that rich prints, or text."""
+"""How results look to people: the outcome of an edit, receipts, tables, snippets of payloads."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.panel import Panel
@@ -14,23 +18,31 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from expunge.cli.errors import visible
+from expunge.cli.context import CommandContext, escape_controls, print_json_lines
 
 if TYPE_CHECKING:
+    from expunge.attestation.evidence import Prior
     from expunge.ledger.receipt_format import Predicate, Sizes
     from expunge.memory.receipt import Receipt
+    from expunge.store import Preview, SignedReceipt, Store, StoredMemory
 
 __all__ = [
     "NOT_COVERED",
     "OUTCOMES",
-    "Shown",
+    "SafeConsole",
     "counted",
+    "duration_text",
+    "erasure_complete",
+    "event_rows",
     "fields",
     "listing",
+    "preview_content",
+    "preview_rows",
     "receipt_panel",
-    "seconds",
+    "show_edit",
+    "show_verified",
+    "signed_receipt_panel",
     "snippet",
-    "stated_panel",
     "verified_line",
 ]
 
@@ -66,23 +78,79 @@ NOT_COVERED = (
 _COLOURS = {"refused": "red", "rescued": "yellow", "expired": "yellow", "noop": "bright_black"}
 _WARRANTIES = (("reactivated", "came back from the archive"), ("renewed", "renewed"), ("expired", "expired"))
 
-Row = tuple[str, str | Text]
+Field = tuple[str, str | Text]
 
 
-class Shown(Console):
+class SafeConsole(Console):
     """A console whose text is only text: rich itself lets escape sequences through."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Segments, those of text with every control character spelled out."""
         for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else visible(text), style, control)
+            yield Segment(text if control else escape_controls(text), style, control)
 
 
-def receipt_panel(receipt: Receipt, *, title: str, extra: Iterable[Row] = ()) -> Panel:
+def show_edit(
+    context: CommandContext,
+    result: SignedReceipt | Preview,
+    name: str,
+    *,
+    store: Store | None = None,
+    memory: StoredMemory | None = None,
+    evidence: Path | None = None,
+    prior: Prior | None = None,
+) -> None:
+    """Print what an edit did, or would do; evidence comes last, when no failure can hide the receipt."""
+    from expunge.memory.receipt import Receipt
+
+    if not isinstance(result, Receipt):
+        context.show(preview_content(name, result), fields(preview_rows(name, result)))
+        if result.outcome == "refused":
+            raise typer.Exit(3)
+        return
+    content = result.to_json() | {"name": name, "evidence": evidence}
+    extra = [("ledger", f"leaf {result.index} (expunge log {result.index})")]
+    if evidence is not None:
+        extra.append(("evidence", f"{evidence} (holds the remaining content)"))
+    try:
+        if context.as_json:
+            print_json_lines([content])
+        else:
+            context.show(content, receipt_panel(result, title=f"receipt {result.index}: {name}", extra=extra))
+        sys.stdout.flush()
+    finally:
+        if evidence is not None and store is not None and memory is not None:
+            from expunge.cli.evidence_files import save_bundle, write_bundles
+
+            write_bundles([(evidence, partial(save_bundle, evidence, store, memory, prior, result.index))])
+
+
+def preview_content(name: str, preview: Preview) -> dict[str, Any]:
+    """A dry run as ``--json`` prints it."""
+    return {"name": name, "dry_run": True, **vars(preview)}
+
+
+def preview_rows(name: str, preview: Preview) -> list[tuple[str, str]]:
+    """A dry run as a person reads it."""
+    rows = [("dry run", f"{name}: nothing was changed"), ("outcome", preview.outcome)]
+    if preview.reason is not None:
+        return [*rows, ("because", preview.reason)]
+    ended = [(preview.expired, "would expire"), (preview.reactivated, "would come back from the archive")]
+    return [
+        *rows,
+        ("entries", _names(preview.applied)),
+        ("left", f"{preview.size} live; {preview.deletable} more could be deleted"),
+        ("weights", f"{preview.changed_coefficients} would change"),
+        ("readout", f"changes by at most {preview.readout_change:.2%} of the value range at {preview.probes} keys"),
+        ("warranties", ", ".join(f"{len(names)} {text}" for names, text in ended if names)),
+    ]
+
+
+def receipt_panel(receipt: Receipt, *, title: str, extra: Iterable[Field] = ()) -> Panel:
     """A fresh receipt, which still knows its entries by id."""
     check = receipt.check
     counts = {word: len(receipt.details.get(word, ())) for word, _ in _WARRANTIES}
-    rows: list[Row] = [
+    rows: list[Field] = [
         ("outcome", _outcome(receipt.outcome)),
         ("entries", _names(receipt.applied)),
         ("warranties", _warranties(counts)),
@@ -96,12 +164,12 @@ def receipt_panel(receipt: Receipt, *, title: str, extra: Iterable[Row] = ()) ->
     return _panel(rows, receipt.outcome, title)
 
 
-def stated_panel(stated: Predicate, *, title: str, extra: Iterable[Row] = ()) -> Panel:
+def signed_receipt_panel(stated: Predicate, *, title: str, extra: Iterable[Field] = ()) -> Panel:
     """What a signed receipt states: it names entries by commitment only."""
     listed = stated.applied
     shown = ", ".join(digest[:12] + "…" for digest in listed.commitments[:3])
     counts = {word: getattr(stated, word).count for word, _ in _WARRANTIES}
-    rows: list[Row] = [
+    rows: list[Field] = [
         ("outcome", _outcome(stated.outcome)),
         ("when", f"{stated.time}, edit {stated.edit} of memory {stated.memory}"),
         (
@@ -121,12 +189,12 @@ def stated_panel(stated: Predicate, *, title: str, extra: Iterable[Row] = ()) ->
     return _panel(rows, stated.outcome, title)
 
 
-def event_rows(event: dict[str, Any]) -> list[Row]:
+def event_rows(event: dict[str, Any]) -> list[Field]:
     """What a signed event of a store states: a hold, a release, a memory dropped, a subject erased."""
     facts = dict(event["facts"])
     memories = facts.pop("memories", None)
-    rows: list[Row] = [
-        ("event", f"{event['event'].replace('_', ' ')}{'' if erased_whole(event) else ', NOT COMPLETE'}"),
+    rows: list[Field] = [
+        ("event", f"{event['event'].replace('_', ' ')}{'' if erasure_complete(event) else ', NOT COMPLETE'}"),
         ("when", event["time"]),
         ("memory", event["memory"] or ""),
     ]
@@ -137,7 +205,7 @@ def event_rows(event: dict[str, Any]) -> list[Row]:
     return rows
 
 
-def erased_whole(event: dict[str, Any]) -> bool:
+def erasure_complete(event: dict[str, Any]) -> bool:
     """Whether no memory of a subject's erasure refused or failed; true of every other event."""
     return not any(part["outcome"] in ("refused", "failed") for part in event["facts"].get("memories", ()))
 
@@ -147,7 +215,13 @@ def verified_line(what: str) -> Text:
     return Text.assemble(("verified", "bold green"), "  ", what)
 
 
-def fields(rows: Iterable[Row]) -> Table:
+def show_verified(context: CommandContext, checked: Iterable[str]) -> None:
+    """Print what a verification checked; with ``--json`` it is part of the result."""
+    if not context.as_json:
+        context.out.print(verified_line("  ".join(f"{word} ✓" for word in checked)))
+
+
+def fields(rows: Iterable[Field]) -> Table:
     """Names and what they are, in two columns; a row without text is left out."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
@@ -190,27 +264,27 @@ def snippet(payload: Any, length: int = 200) -> str:
     if isinstance(payload, bytes):
         return f"{len(payload)} bytes"
     if isinstance(payload, dict):
-        told = [item for item in payload.values() if isinstance(item, str) and " " in item.strip()]
+        texts = [item for item in payload.values() if isinstance(item, str) and " " in item.strip()]
         named = (f"{name} {_inline(item)}" for name, item in payload.items() if item not in (None, "", []))
-        text = " / ".join(told) or ", ".join(named)
+        text = " / ".join(texts) or ", ".join(named)
     else:
         text = _inline(payload)
     text = " ".join(text.split())
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def seconds(duration: float) -> str:
+def duration_text(seconds: float) -> str:
     """A duration with as many digits as it deserves."""
-    if duration < 0.0995:
-        return f"{1000 * duration:.{1 if duration < 0.00995 else 0}f} ms"
-    return f"{duration:.{2 if duration < 9.995 else 1}f} s"
+    if seconds < 0.0995:
+        return f"{1000 * seconds:.{1 if seconds < 0.00995 else 0}f} ms"
+    return f"{seconds:.{2 if seconds < 9.995 else 1}f} s"
 
 
 def _sizes(sizes: Sizes) -> str:
     return f"{sizes.live} live, {sizes.pruned} pruned"
 
 
-def _panel(rows: list[Row], outcome: str, title: str) -> Panel:
+def _panel(rows: list[Field], outcome: str, title: str) -> Panel:
     colour = _COLOURS.get(outcome, "green")
     return Panel(fields(rows), title=Text(title), title_align="left", border_style=colour, box=box.ROUNDED)
 

@@ -21,31 +21,22 @@ if TYPE_CHECKING:
     from expunge.ledger.note import NoteKey
     from expunge.ledger.signing import VerifyingKey
 
-__all__ = ["OriginOption", "QuorumOption", "Trust", "TrustOption", "WitnessOption", "trusted", "witnesses"]
+__all__ = ["OriginOption", "QuorumOption", "Trust", "TrustOption", "WitnessOption", "parse_trust", "parse_witnesses"]
 
-_LARGEST = 64 * 1024
+_MAX_BYTES = 64 * 1024
 
 TrustOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--trust",
-        metavar="KEY",
-        help="Key to trust: PEM file, verifier-key file or verifier key. Repeat for several.",
-        show_default=False,
+        "--trust", metavar="KEY", help="Key to trust: PEM file, verifier-key file or verifier key. Repeat for several."
     ),
 ]
 OriginOption = Annotated[
     str | None,
-    typer.Option(
-        "--origin",
-        metavar="TEXT",
-        help="The log's name, where --trust is a PEM file or has several logs.",
-        show_default=False,
-    ),
+    typer.Option("--origin", metavar="TEXT", help="The log's name, where --trust is a PEM file or has several logs."),
 ]
 WitnessOption = Annotated[
-    list[str] | None,
-    typer.Option("--witness", metavar="KEY", help="Verifier key of a witness. Repeat for several.", show_default=False),
+    list[str] | None, typer.Option("--witness", metavar="KEY", help="Verifier key of a witness. Repeat for several.")
 ]
 QuorumOption = Annotated[
     int, typer.Option("--quorum", metavar="N", help="How many witnesses must have cosigned.", min=0, show_default=False)
@@ -71,7 +62,7 @@ class Trust:
         return self.log_keys, self.origin
 
 
-def trusted(given: list[str] | None, origin: str | None = None) -> Trust:
+def parse_trust(given: list[str] | None, origin: str | None = None) -> Trust:
     """Read ``--trust``."""
     from expunge.ledger.note import NoteAlgorithm, NoteKey
 
@@ -79,7 +70,7 @@ def trusted(given: list[str] | None, origin: str | None = None) -> Trust:
         raise InputError(
             "whom do you trust? give --trust with the log's verifier key (see: expunge show) or a PEM file"
         )
-    found = [key for text in given for key in _read(text)]
+    found = [key for text in given for key in _read_keys(text)]
     for key in found:
         if isinstance(key, NoteKey) and key.algorithm is NoteAlgorithm.COSIGNATURE_V1:
             raise InputError(f"{key.name} is a witness: its key goes with --witness", code="verifier-key-unsupported")
@@ -97,11 +88,11 @@ def trusted(given: list[str] | None, origin: str | None = None) -> Trust:
     return Trust(tuple(keys), tuple(log_keys), chosen)
 
 
-def witnesses(given: list[str] | None, quorum: int) -> tuple[tuple[NoteKey, ...], int]:
+def parse_witnesses(given: list[str] | None, quorum: int) -> tuple[tuple[NoteKey, ...], int]:
     """Read ``--witness`` and ``--quorum``; without a number, every witness must have cosigned."""
     from expunge.ledger.note import NoteKey
 
-    read = list(dict.fromkeys(key for text in given or [] for key in _read(text)))
+    read = list(dict.fromkeys(key for text in given or [] for key in _read_keys(text)))
     found = tuple(key for key in read if isinstance(key, NoteKey))
     if len(found) < len(read):
         raise InputError("--witness takes verifier keys, name+id+base64, and no others: a cosignature names its key")
@@ -110,7 +101,7 @@ def witnesses(given: list[str] | None, quorum: int) -> tuple[tuple[NoteKey, ...]
     return found, quorum or len(found)
 
 
-def _read(text: str) -> list[NoteKey | VerifyingKey]:
+def _read_keys(text: str) -> list[NoteKey | VerifyingKey]:
     from expunge.ledger.note import NoteKey
     from expunge.ledger.signing import VerifyingKey
 
@@ -118,7 +109,7 @@ def _read(text: str) -> list[NoteKey | VerifyingKey]:
     # A verifier key can be longer than any file's name, which Path.is_file does not take.
     if "+" in text and not os.path.isfile(path):
         return [NoteKey.from_text(text)]
-    data = read_file(path, limit=_LARGEST)
+    data = read_file(path, limit=_MAX_BYTES)
     if data.lstrip().startswith(b"-----BEGIN"):
         return [VerifyingKey.from_pem(data)]
     try:

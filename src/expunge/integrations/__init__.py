@@ -1,4 +1,5 @@
-"""Where users already are: MCP clients, LangGraph agents, scikit-learn pipelines, key-value caches of transformers.
+"""Adapters for MCP clients, LangGraph agents, scikit-learn pipelines, and key-value caches of transformers.
 
-Each module stands alone and needs the extra of its name; nothing here is imported by `expunge` itself.
+A module may import the store and everything below it, and the library of its own extra; `expunge` itself imports none
+of them. Start with `notebook.py`, the memory that begins with nothing, over which MCP and LangGraph work.
 """

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from expunge.errors import InputError, MissingExtra
 from expunge.types import Matrix
 
-__all__ = ["Embed", "embedded", "find_embedding", "minilm", "words"]
+__all__ = ["Embed", "embed_texts", "find_embedding", "minilm", "words"]
 
 Embed = Callable[[Sequence[str]], npt.ArrayLike]
 
@@ -35,7 +35,7 @@ def words(texts: Sequence[str], dimension: int = DIMENSION) -> Matrix:
             padded = f"<{word}>"
             pieces = [padded, *(padded[at : at + 3] for at in range(len(padded) - 2))]
             for place, piece in enumerate(pieces):
-                column, sign = _hashed(piece, dimension)
+                column, sign = _hash_piece(piece, dimension)
                 # A whole word says as much as all of its pieces.
                 out[row, column] += sign * (1.0 if place == 0 else 1.0 / len(pieces))
         length = float(np.linalg.norm(out[row]))
@@ -47,7 +47,7 @@ def words(texts: Sequence[str], dimension: int = DIMENSION) -> Matrix:
 
 
 @cache
-def _hashed(piece: str, dimension: int) -> tuple[int, float]:
+def _hash_piece(piece: str, dimension: int) -> tuple[int, float]:
     number = int.from_bytes(hashlib.blake2b(piece.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
     return (number >> 1) % dimension, 1.0 if number & 1 else -1.0
 
@@ -90,7 +90,7 @@ def find_embedding(name: str) -> Embed:
     return embed
 
 
-def embedded(embed: Embed, texts: Sequence[str], dimension: int | None = None) -> Matrix:
+def embed_texts(embed: Embed, texts: Sequence[str], dimension: int | None = None) -> Matrix:
     """Rows (n, d) float64 of texts; whatever an embedding returns that cannot be keys is an InputError."""
     try:
         rows = np.asarray(embed(texts), dtype=np.float64)

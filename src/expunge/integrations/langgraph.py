@@ -33,7 +33,7 @@ import numpy as np
 
 from expunge.errors import InputError, MissingExtra
 from expunge.integrations.embedding import DIMENSION, words
-from expunge.integrations.notebook import Erasure, Notebook, Step
+from expunge.integrations.notebook import Erasure, Notebook, NotebookEdit
 from expunge.memory.entries import decode_payload
 from expunge.memory.version import View
 from expunge.store import Store
@@ -60,7 +60,7 @@ try:
 except ImportError:
     raise MissingExtra("a LangGraph store needs the extra: pip install 'expunge[langgraph]'") from None
 
-__all__ = ["ExpungeStore", "Made", "second_label"]
+__all__ = ["ExpungeStore", "ItemReceipt", "second_label"]
 
 Name = tuple[tuple[str, ...], str]
 SubjectOf = Callable[[tuple[str, ...], str], str | None]
@@ -79,22 +79,22 @@ def second_label(namespace: tuple[str, ...], key: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Made:
-    """One receipt: which item it is about, and the step in the ledger."""
+class ItemReceipt:
+    """The receipt of one edit, and the item that it is about."""
 
     namespace: tuple[str, ...]
     key: str
-    step: Step
+    edit: NotebookEdit
 
 
 @dataclass(frozen=True)
-class _Version:
+class _ItemVersion:
     """One entry: an item as of one put; times in nanoseconds."""
 
     namespace: tuple[str, ...]
     key: str
-    made: int
-    put: int
+    created: int
+    updated: int
     id: str
     row: int
 
@@ -129,46 +129,46 @@ class ExpungeStore(BaseStore):
         sigma: float = 1.0,
         nu: float = 0.5,
         subject: SubjectOf = second_label,
-        on_receipt: Callable[[Made], None] | None = None,
+        on_receipt: Callable[[ItemReceipt], None] | None = None,
     ) -> None:
         """`index` is LangGraph's: dims, embed, fields. `subject` says whose an item is, for `erase_subject`."""
         self.ledger = store
         self.notebook = Notebook(store, memory, sigma=sigma, nu=nu)
-        self.receipts: deque[Made] = deque(maxlen=1000)
+        self.receipts: deque[ItemReceipt] = deque(maxlen=1000)
         self.index_config = index
         self._embeddings = None if index is None else ensure_embeddings(index["embed"])
         self._fields = ["$"] if index is None else list(index.get("fields") or ["$"])
         self._dimension = DIMENSION if index is None else index["dims"]
         self._subject = subject
         self._on_receipt = on_receipt
-        self._turn = threading.Lock()
-        self._known: tuple[View, dict[Name, list[_Version]]] | None = None
+        self._lock = threading.Lock()
+        self._cached: tuple[View, dict[Name, list[_ItemVersion]]] | None = None
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Reads see the store as it was before the batch; of several puts of one item the last one counts."""
-        plan = self._planned(ops)
+        plan = self._plan(ops)
         rows, points = [], []
         if self._embeddings is not None:
             rows = self._embeddings.embed_documents(plan.to_embed) if plan.to_embed else []
             points = [self._embeddings.embed_query(query) for query in plan.queries]
-        return self._done(plan, rows, points)
+        return self._execute(plan, rows, points)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """As `batch`; embeddings are awaited, the database is used in a thread."""
-        plan = self._planned(ops)
+        plan = self._plan(ops)
         rows: list[list[float]] = []
         points: list[list[float]] = []
         if self._embeddings is not None:
             rows = await self._embeddings.aembed_documents(plan.to_embed) if plan.to_embed else []
             points = list(await asyncio.gather(*map(self._embeddings.aembed_query, plan.queries)))
-        return await asyncio.to_thread(self._done, plan, rows, points)
+        return await asyncio.to_thread(self._execute, plan, rows, points)
 
     def erase_subject(self, subject: str) -> Erasure:
         """Erase every item of a subject, and whatever else of theirs is in the expunge store."""
-        with self._turn:
+        with self._lock:
             return self.notebook.erase_subject(subject)
 
-    def _planned(self, ops: Iterable[Op]) -> _Plan:
+    def _plan(self, ops: Iterable[Op]) -> _Plan:
         plan = _Plan(list(ops))
         for op in plan.ops:
             if not isinstance(op, GetOp | SearchOp | ListNamespacesOp | PutOp):
@@ -186,15 +186,15 @@ class ExpungeStore(BaseStore):
                     plan.texts[name] = [text for path in paths for text in get_text_at_path(put.value, path)]
         return plan
 
-    def _done(self, plan: _Plan, rows: list[list[float]], points: list[list[float]]) -> list[Result]:
+    def _execute(self, plan: _Plan, rows: list[list[float]], points: list[list[float]]) -> list[Result]:
         table = _as_rows(rows, len(plan.to_embed), self._dimension)
         queries = dict(zip(plan.queries, _as_rows(points, len(plan.queries), self._dimension), strict=True))
-        results = self.notebook.look(
+        results = self.notebook.inspect(
             lambda view: [self._read(op, view, queries) for op in plan.ops],
             [self._read(op, None, queries) for op in plan.ops],
         )
         at = 0
-        with self._turn:
+        with self._lock:
             for name, put in plan.puts.items():
                 count = len(plan.texts.get(name, ()))
                 self._put(name, put, table[at : at + count])
@@ -206,34 +206,34 @@ class ExpungeStore(BaseStore):
             found = None if view is None else self._catalogue(view).get((op.namespace, op.key))
             return None if view is None or found is None else _item(view, found[-1])
         if isinstance(op, SearchOp):
-            return [] if view is None else self._found(op, view, queries)
+            return [] if view is None else self._search(op, view, queries)
         if isinstance(op, ListNamespacesOp):
             return _namespaces(op, () if view is None else self._catalogue(view))
         return None
 
-    def _catalogue(self, view: View) -> dict[Name, list[_Version]]:
+    def _catalogue(self, view: View) -> dict[Name, list[_ItemVersion]]:
         """Versions of every item, oldest first; items in order of making."""
-        known = self._known
-        if known is not None and known[0] is view:
-            return known[1]
-        found: dict[Name, list[_Version]] = {}
+        cached = self._cached
+        if cached is not None and cached[0] is view:
+            return cached[1]
+        found: dict[Name, list[_ItemVersion]] = {}
         for row, name in enumerate([*view.ids, *view.warranties.archive]):
             version = _version(name, row)
             if version is not None:
                 found.setdefault(version.name, []).append(version)
         for versions in found.values():
-            versions.sort(key=lambda version: version.put)
-        ordered = dict(sorted(found.items(), key=lambda item: item[1][-1].made))
-        self._known = view, ordered
+            versions.sort(key=lambda version: version.updated)
+        ordered = dict(sorted(found.items(), key=lambda item: item[1][-1].created))
+        self._cached = view, ordered
         return ordered
 
-    def _found(self, op: SearchOp, view: View, queries: Mapping[str, Vector]) -> list[SearchItem]:
+    def _search(self, op: SearchOp, view: View, queries: Mapping[str, Vector]) -> list[SearchItem]:
         wanted = [
             versions[-1]
             for (namespace, _), versions in self._catalogue(view).items()
             if namespace[: len(op.namespace_prefix)] == op.namespace_prefix
         ]
-        found = [_opened(view, version) for version in wanted]
+        found = [_open_item(view, version) for version in wanted]
         if op.filter:
             found = [pair for pair in found if _matches(pair[0].value, op.filter)]
         query = queries.get(op.query or "")
@@ -247,44 +247,44 @@ class ExpungeStore(BaseStore):
         ]
 
     def _put(self, name: Name, put: PutOp, rows: Matrix) -> None:
-        none: list[_Version] = []
-        old = self.notebook.look(lambda view: self._catalogue(view).get(name, none), none)
+        none: list[_ItemVersion] = []
+        old = self.notebook.inspect(lambda view: self._catalogue(view).get(name, none), none)
         stale = [version.id for version in old]
-        steps: list[Step] = []
+        edits: list[NotebookEdit] = []
         try:
             if put.value is not None:
                 if stale and self.notebook.held(stale):
                     # What must be kept is not replaced either: this is refused before anything is written.
-                    steps += self.notebook.erase(stale, missing_ok=True)
-                now = max([time.time_ns(), *(version.put + 1 for version in old)])
-                made = min([now, *(version.made for version in old)])
+                    edits += self.notebook.erase(stale, missing_ok=True)
+                now = max([time.time_ns(), *(version.updated + 1 for version in old)])
+                created = min([now, *(version.created for version in old)])
                 value = dict(put.value)
                 key = rows[0] if len(rows) else words([json.dumps(value, default=str)], self._dimension)[0]
                 payload = {"value": value, "vectors": rows[1:].tolist() if len(rows) else None}
-                label = json.dumps([list(name[0]), name[1], made, now], ensure_ascii=False)
-                steps += self.notebook.write(key, id=label, subject=self._subject(*name), payload=payload)
+                label = json.dumps([list(name[0]), name[1], created, now], ensure_ascii=False)
+                edits += self.notebook.write(key, id=label, subject=self._subject(*name), payload=payload)
             if stale:
                 # Somebody else may have erased some of them since; what is left is older than what they put.
-                steps += self.notebook.erase(stale, missing_ok=True)
+                edits += self.notebook.erase(stale, missing_ok=True)
         finally:
-            # What was done is told, though a later step has failed.
-            for step in steps:
-                told = Made(*name, step)
-                self.receipts.append(told)
+            # What was done is reported, though a later edit has failed.
+            for edit in edits:
+                receipt = ItemReceipt(*name, edit)
+                self.receipts.append(receipt)
                 if self._on_receipt is not None:
-                    self._on_receipt(told)
+                    self._on_receipt(receipt)
 
 
-def _version(name: str, row: int) -> _Version | None:
+def _version(name: str, row: int) -> _ItemVersion | None:
     """What an entry's id says; None for an entry that this store did not write."""
     try:
-        namespace, key, made, put = json.loads(name)
-        return _Version(tuple(namespace), key, int(made), int(put), name, row)
+        namespace, key, created, updated = json.loads(name)
+        return _ItemVersion(tuple(namespace), key, int(created), int(updated), name, row)
     except (ValueError, TypeError):
         return None
 
 
-def _opened(view: View, version: _Version) -> tuple[Item, Matrix | None]:
+def _open_item(view: View, version: _ItemVersion) -> tuple[Item, Matrix | None]:
     """An item, and its vectors where it is indexed."""
     if version.row < view.size:
         payload, key = view.entries.payloads[int(view.slots[version.row])], view.keys[version.row]
@@ -296,18 +296,18 @@ def _opened(view: View, version: _Version) -> tuple[Item, Matrix | None]:
         value=content["value"],
         key=version.key,
         namespace=version.namespace,
-        created_at=_moment(version.made),
-        updated_at=_moment(version.put),
+        created_at=_time(version.created),
+        updated_at=_time(version.updated),
     )
     more = content["vectors"]
     return item, None if more is None else np.vstack([key, *map(np.array, more)])
 
 
-def _item(view: View, version: _Version) -> Item:
-    return _opened(view, version)[0]
+def _item(view: View, version: _ItemVersion) -> Item:
+    return _open_item(view, version)[0]
 
 
-def _moment(nanoseconds: int) -> datetime:
+def _time(nanoseconds: int) -> datetime:
     return datetime.fromtimestamp(nanoseconds // 1000 / 1e6, UTC)
 
 

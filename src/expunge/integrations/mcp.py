@@ -14,20 +14,29 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from expunge.errors import ExpungeError, InputError, MissingExtra, VerificationError
-from expunge.integrations.embedding import Embed, embedded, words
-from expunge.integrations.notebook import Notebook, Step
+from expunge.integrations.embedding import Embed, embed_texts, words
+from expunge.integrations.notebook import Notebook, NotebookEdit
 from expunge.store import Store
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-__all__ = ["Forgetting", "Forgotten", "Held", "Recalled", "Receipt", "Remembered", "Tools", "make_server"]
+__all__ = [
+    "ForgetResult",
+    "ForgetSubjectResult",
+    "LeafReceipt",
+    "RecalledNote",
+    "RememberResult",
+    "Tools",
+    "WarrantyStatus",
+    "make_server",
+]
 
-Given = ParamSpec("Given")
-Answer = TypeVar("Answer")
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
 
-LONGEST = 100_000
-MOST = 100
+MAX_TEXT = 100_000
+MAX_RESULTS = 100
 
 INSTRUCTIONS = """A durable memory with signed receipts. Use remember for what should outlive this conversation, with
 the subject it is about (a user's id) where there is one; recall before answering from memory; forget or forget_subject
@@ -35,29 +44,29 @@ when somebody asks for it, and give them the leaf numbers of the receipts."""
 
 
 @dataclass(frozen=True)
-class Receipt:
-    """One leaf of the ledger: what was done, and the number that finds its signed receipt."""
+class LeafReceipt:
+    """The outcome of an edit, and the leaf of the ledger with its signed receipt."""
 
     outcome: str
     leaf: int
 
     @classmethod
-    def of(cls, step: Step) -> Receipt:
-        """Of one step."""
-        return cls(step.outcome, step.index)
+    def of(cls, edit: NotebookEdit) -> LeafReceipt:
+        """The receipt of one edit."""
+        return cls(edit.outcome, edit.index)
 
 
 @dataclass(frozen=True)
-class Remembered:
+class RememberResult:
     """What remember answers; a second receipt is that of a rebuild at the cap for the new size."""
 
     id: str
     notes: int
-    receipts: list[Receipt]
+    receipts: list[LeafReceipt]
 
 
 @dataclass(frozen=True)
-class Recalled:
+class RecalledNote:
     """One note: similarity is the kernel's, in [0, 1]; weight is its coefficient in the fit, often zero."""
 
     id: str
@@ -68,28 +77,28 @@ class Recalled:
 
 
 @dataclass(frozen=True)
-class Forgotten:
+class ForgetResult:
     """What forget answers: the notes are gone from the database, and the receipts say so."""
 
     ids: list[str]
     notes: int
-    receipts: list[Receipt]
+    receipts: list[LeafReceipt]
 
 
 @dataclass(frozen=True)
-class Forgetting:
+class ForgetSubjectResult:
     """What forget_subject answers. Where complete is false, some memory of the store refused, and says why."""
 
     complete: bool
     entries: int
-    receipts: list[Receipt]
+    receipts: list[LeafReceipt]
     refused: list[str]
     summary_leaf: int | None
     summary_salt: str | None
 
 
 @dataclass(frozen=True)
-class Held:
+class WarrantyStatus:
     """One pruned entry: what is proved to remain of its slack, and whether its certificate holds."""
 
     id: str
@@ -101,7 +110,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Checked:
+class ReceiptCheck:
     """What verify_receipt answers. For a check that does not rest on this server, use the three texts offline."""
 
     verified: bool
@@ -124,37 +133,37 @@ class Tools:
         self.notebook = Notebook(store, memory, sigma=sigma, nu=nu)
         self._embed = embed
 
-    def remember(self, text: str, subject: str | None = None, id: str | None = None) -> Remembered:  # noqa: A002
+    def remember(self, text: str, subject: str | None = None, id: str | None = None) -> RememberResult:  # noqa: A002
         """Keep a text. subject says whose it is (a user's id), so that everything of theirs can be erased later."""
-        key = embedded(self._embed, [_text(text)], self.notebook.dimension)[0]
-        steps = self.notebook.write(key, id=id, subject=subject, payload=text)
-        return Remembered(steps[0].applied[0], len(self.notebook), [Receipt.of(step) for step in steps])
+        key = embed_texts(self._embed, [_check_text(text)], self.notebook.dimension)[0]
+        edits = self.notebook.write(key, id=id, subject=subject, payload=text)
+        return RememberResult(edits[0].applied[0], len(self.notebook), [LeafReceipt.of(edit) for edit in edits])
 
-    def recall(self, query: str, k: int = 5) -> list[Recalled]:
+    def recall(self, query: str, k: int = 5) -> list[RecalledNote]:
         """Find the kept texts that are nearest to a query, nearest first."""
-        if not 1 <= k <= MOST:
-            raise InputError(f"k is 1 to {MOST}, not {k}")
+        if not 1 <= k <= MAX_RESULTS:
+            raise InputError(f"k is 1 to {MAX_RESULTS}, not {k}")
         dimension = self.notebook.dimension
         if dimension is None:
             return []
-        point = embedded(self._embed, [_text(query)], dimension)[0]
+        point = embed_texts(self._embed, [_check_text(query)], dimension)[0]
         return [
-            Recalled(note.id, str(note.payload), note.subject, note.similarity, note.weight)
+            RecalledNote(note.id, str(note.payload), note.subject, note.similarity, note.weight)
             for note in self.notebook.nearest(point, k)
         ]
 
-    def forget(self, ids: list[str]) -> Forgotten:
+    def forget(self, ids: list[str]) -> ForgetResult:
         """Erase texts by id, for good: content, embedding and salt leave the database."""
-        steps = self.notebook.erase(ids)
-        return Forgotten(list(steps[-1].applied), len(self.notebook), [Receipt.of(step) for step in steps])
+        edits = self.notebook.erase(ids)
+        return ForgetResult(list(edits[-1].applied), len(self.notebook), [LeafReceipt.of(edit) for edit in edits])
 
-    def forget_subject(self, subject: str) -> Forgetting:
+    def forget_subject(self, subject: str) -> ForgetSubjectResult:
         """Erase everything of one subject, in every memory of the store, with one signed summary."""
         done = self.notebook.erase_subject(subject)
         parts = () if done.summary is None else done.summary.memories
-        receipts = [Receipt.of(step) for step in done.steps]
-        receipts += [Receipt(part.outcome, part.receipt.index) for part in parts if part.receipt is not None]
-        return Forgetting(
+        receipts = [LeafReceipt.of(edit) for edit in done.edits]
+        receipts += [LeafReceipt(part.outcome, part.receipt.index) for part in parts if part.receipt is not None]
+        return ForgetSubjectResult(
             complete=done.complete,
             entries=done.count,
             receipts=receipts,
@@ -163,13 +172,15 @@ class Tools:
             summary_salt=None if done.summary is None else done.summary.salt.hex(),
         )
 
-    def warranties(self) -> list[Held]:
+    def warranties(self) -> list[WarrantyStatus]:
         """Tell where the certificates of pruned entries stand: valid, or expired and by which edit."""
         memory = self.notebook.memory
         rows = [] if memory is None else memory.warranties()
-        return [Held(row.id, row.mode, row.status, row.remaining, row.issued_at, row.expired_at) for row in rows]
+        return [
+            WarrantyStatus(row.id, row.mode, row.status, row.remaining, row.issued_at, row.expired_at) for row in rows
+        ]
 
-    def verify_receipt(self, leaf: int | None = None, receipt: str | None = None) -> Checked:
+    def verify_receipt(self, leaf: int | None = None, receipt: str | None = None) -> ReceiptCheck:
         """Check a receipt, by its leaf number or as text: signature, form, and its place in the ledger."""
         from expunge.verify import verify_inclusion
 
@@ -179,15 +190,15 @@ class Tools:
         given = (receipt or "").encode("utf-8", "surrogatepass")
         envelope = given if leaf is None else self.store.leaf(leaf).envelope
         try:
-            kind, stated = self._opened(envelope)
-            index = self._place_of(envelope) if leaf is None else leaf
+            kind, stated = self._open_receipt(envelope)
+            index = self._find_leaf(envelope) if leaf is None else leaf
             proof = self.store.inclusion(index).to_bytes()
             verify_inclusion(envelope, proof, [self.store.log_key], self.store.origin)
         except VerificationError as problem:
-            return Checked(False, f"{problem.code}: {problem}", None, None, None, None, None, key)
-        return Checked(True, None, kind, *stated, envelope.decode(), proof.decode(), key)
+            return ReceiptCheck(False, f"{problem.code}: {problem}", None, None, None, None, None, key)
+        return ReceiptCheck(True, None, kind, *stated, envelope.decode(), proof.decode(), key)
 
-    def _opened(self, envelope: bytes) -> tuple[str, tuple[str, int | None]]:
+    def _open_receipt(self, envelope: bytes) -> tuple[str, tuple[str, int | None]]:
         """Outcome, time and number of entries of a receipt, or of an event of the store, once it is verified."""
         from expunge.ledger.envelope import open_statement, parse_envelope
         from expunge.ledger.receipt_format import PREDICATE_TYPE
@@ -204,7 +215,7 @@ class Tools:
         stated = parse_predicate(statement)
         return stated.outcome, (stated.time, stated.applied.count)
 
-    def _place_of(self, envelope: bytes) -> int:
+    def _find_leaf(self, envelope: bytes) -> int:
         for leaf in self.store.receipts():
             if leaf.envelope == envelope:
                 return leaf.index
@@ -223,38 +234,38 @@ def make_server(
         raise MissingExtra("an MCP server needs the extra: pip install 'expunge[mcp]'") from None
     import expunge
 
-    def told(tool: Callable[Given, Answer]) -> Callable[Given, Answer]:
+    def with_tool_errors(tool: Callable[Params, Result]) -> Callable[Params, Result]:
         @functools.wraps(tool)
-        def told_tool(*args: Given.args, **kwargs: Given.kwargs) -> Answer:
+        def wrapped(*args: Params.args, **kwargs: Params.kwargs) -> Result:
             try:
                 return tool(*args, **kwargs)
             except ExpungeError as problem:
                 raise ToolError(f"{problem.code}: {problem}") from None
 
-        return told_tool
+        return wrapped
 
     tools = Tools(store, memory=memory, embed=embed, sigma=sigma, nu=nu)
     server: MCPServer[Any] = MCPServer(
         "expunge", instructions=INSTRUCTIONS, version=expunge.__version__, log_level="WARNING"
     )
-    looks = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     adds = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
-    takes = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
+    erases = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
     for tool, hints in (
         (tools.remember, adds),
-        (tools.recall, looks),
-        (tools.forget, takes),
-        (tools.forget_subject, takes),
-        (tools.warranties, looks),
-        (tools.verify_receipt, looks),
+        (tools.recall, reads),
+        (tools.forget, erases),
+        (tools.forget_subject, erases),
+        (tools.warranties, reads),
+        (tools.verify_receipt, reads),
     ):
-        server.add_tool(told(tool), annotations=hints)
+        server.add_tool(with_tool_errors(tool), annotations=hints)
     return server
 
 
-def _text(text: str) -> str:
-    if not text.strip() or len(text) > LONGEST:
-        raise InputError(f"a text has 1 to {LONGEST} characters that are not all blank")
+def _check_text(text: str) -> str:
+    if not text.strip() or len(text) > MAX_TEXT:
+        raise InputError(f"a text has 1 to {MAX_TEXT} characters that are not all blank")
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
 """One memory of a store as a notebook: it begins with nothing, grows, and may become empty again.
 
 A fit at a cap C needs n ≥ ⌈1/C⌉ entries, and a memory needs one. An agent's first note is one entry, and a user may
-ask for all of them back. So the cap follows the notebook, in recorded steps:
+ask for all of them back. So the cap follows the notebook, in recorded edits:
 
 - the first note creates the memory, at ν for one entry;
 - when there are twice as many notes as the cap was set for, the memory is rebuilt at ν for all of them;
@@ -32,19 +32,19 @@ from expunge.problem.problem import Problem, cap_from, fewest_keys
 from expunge.store import Conflict, Store, StoredMemory, SubjectErasure
 from expunge.types import Vector
 
-__all__ = ["Erasure", "Note", "Notebook", "Step"]
+__all__ = ["Erasure", "Note", "Notebook", "NotebookEdit"]
 
 log = logging.getLogger("expunge")
 
-Seen = TypeVar("Seen")
+Result = TypeVar("Result")
 
 # Another writer may come in between; each time means that its own edit went through.
-_TRIES = 100
+_MAX_TRIES = 100
 
 
 @dataclass(frozen=True)
-class Step:
-    """One leaf of the ledger: what was done, to which ids, and where its receipt is."""
+class NotebookEdit:
+    """One edit of a notebook: its outcome, the leaf of the ledger with its receipt, and the ids it was applied to."""
 
     outcome: str
     index: int
@@ -53,9 +53,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Erasure:
-    """An erasure of a subject: the steps in this notebook, and the store's summary where other entries were left."""
+    """An erasure of a subject: the edits in this notebook, and the store's summary where other entries were left."""
 
-    steps: tuple[Step, ...]
+    edits: tuple[NotebookEdit, ...]
     summary: SubjectErasure | None
 
     @property
@@ -66,7 +66,7 @@ class Erasure:
     @property
     def count(self) -> int:
         """Entries erased, over all memories."""
-        dropped = sum(len(step.applied) for step in self.steps if step.outcome == "dropped")
+        dropped = sum(len(edit.applied) for edit in self.edits if edit.outcome == "dropped")
         return dropped + (0 if self.summary is None else sum(len(names) for names in self.summary.applied.values()))
 
 
@@ -92,7 +92,7 @@ class Notebook:
         self.name = name
         self.sigma = sigma
         self.nu = nu
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
 
     @property
     def memory(self) -> StoredMemory | None:
@@ -102,10 +102,10 @@ class Notebook:
     @property
     def dimension(self) -> int | None:
         """Coordinates of a key, once there is one."""
-        return self.look(lambda view: int(view.state.gram.keys.shape[1]), None)
+        return self.inspect(lambda view: int(view.state.gram.keys.shape[1]), None)
 
     def __len__(self) -> int:
-        return self.look(_size, 0)
+        return self.inspect(_size, 0)
 
     def write(
         self,
@@ -114,11 +114,11 @@ class Notebook:
         id: str | None = None,  # noqa: A002 — the public word
         subject: str | None = None,
         payload: Any = None,
-    ) -> tuple[Step, ...]:
+    ) -> tuple[NotebookEdit, ...]:
         """Add a note; its value is its key. Without an id it gets one that no other note has or had."""
         name = uuid.uuid4().hex if id is None else check_id(id)
-        with self._turn:
-            for _ in range(_TRIES):
+        with self._lock:
+            for _ in range(_MAX_TRIES):
                 memory = self.memory
                 if memory is None:
                     made = self._create(key, name, subject, payload)
@@ -128,34 +128,37 @@ class Notebook:
                 try:
                     receipt = memory.admit(key, key, id=name, subject=subject, payload=payload)
                 except StoreError:
-                    if self._is_same(memory):
+                    if self._is_current(memory):
                         raise
                     continue
-                return (Step(receipt.outcome, receipt.index, receipt.applied), *self._grown(memory))
-        raise self._crowded()
+                return (
+                    NotebookEdit(receipt.outcome, receipt.index, receipt.applied),
+                    *self._rebuild_if_doubled(memory),
+                )
+        raise self._conflict()
 
-    def erase(self, ids: str | Iterable[str], *, missing_ok: bool = False) -> tuple[Step, ...]:
+    def erase(self, ids: str | Iterable[str], *, missing_ok: bool = False) -> tuple[NotebookEdit, ...]:
         """Erase notes; the memory goes with the last of them. With `missing_ok` what is already gone is no error."""
         names = [ids] if isinstance(ids, str) else list(ids)
-        with self._turn:
-            return self._erased(lambda view: _known(view, names, missing_ok), missing_ok=missing_ok)
+        with self._lock:
+            return self._erase(lambda view: _known_ids(view, names, missing_ok), missing_ok=missing_ok)
 
     def erase_subject(self, subject: str) -> Erasure:
         """Erase everything of a subject: the notes here, and whatever other memories of the store have."""
-        with self._turn:
+        with self._lock:
             try:
-                steps = self._erased(lambda view: _of_subject(view, subject), missing_ok=True, only_make_room=True)
+                edits = self._erase(lambda view: _of_subject(view, subject), missing_ok=True, only_make_room=True)
             except (DeletionRefused, VerificationError):
                 # The notebook is held or damaged; other memories may not be, and the summary tells of both.
-                steps = ()
+                edits = ()
         try:
             summary = self.store.erase_subject(subject)
         except InputError:
             # Dropping the notebook may have taken the last of them.
-            if not any(step.outcome == "dropped" for step in steps):
+            if not any(edit.outcome == "dropped" for edit in edits):
                 raise
-            return Erasure(steps, None)
-        return Erasure(steps, summary)
+            return Erasure(edits, None)
+        return Erasure(edits, summary)
 
     def held(self, ids: list[str]) -> bool:
         """Whether a hold forbids to erase one of these notes."""
@@ -164,7 +167,7 @@ class Notebook:
 
     def notes(self) -> tuple[Note, ...]:
         """Every note, those in the archive included."""
-        return self.look(lambda view: tuple(_notes(view, range(_size(view)))), ())
+        return self.inspect(lambda view: tuple(_notes(view, range(_size(view)))), ())
 
     def nearest(self, query: Vector, count: int) -> tuple[Note, ...]:
         """Notes by similarity to a query, whatever they weigh; those in the archive included."""
@@ -174,21 +177,21 @@ class Notebook:
             rows = np.argsort(-similarity, kind="stable")[:count].tolist()
             return tuple(_notes(view, rows, similarity))
 
-        return self.look(found, ())
+        return self.inspect(found, ())
 
-    def look(self, at: Callable[[View], Seen], empty: Seen) -> Seen:
-        """What `at` makes of the memory as it is now, whole; `empty` where there is none."""
+    def inspect(self, function: Callable[[View], Result], empty: Result) -> Result:
+        """What `function` makes of the memory as it is now, whole; `empty` where there is none."""
         memory = self.memory
         if memory is None:
             return empty
         try:
-            return memory.look(at)
+            return memory.look(function)
         except StoreError:
-            if self._is_same(memory):
+            if self._is_current(memory):
                 raise
             return empty
 
-    def _create(self, key: Vector, name: str, subject: str | None, payload: Any) -> Step | None:
+    def _create(self, key: Vector, name: str, subject: str | None, payload: Any) -> NotebookEdit | None:
         try:
             memory = self.store.create(
                 self.name,
@@ -204,9 +207,9 @@ class Notebook:
             if self.memory is None:
                 raise
             return None
-        return Step("created", self.store.receipts(memory.name, limit=1)[0].index, (name,))
+        return NotebookEdit("created", self.store.receipts(memory.name, limit=1)[0].index, (name,))
 
-    def _grown(self, memory: StoredMemory) -> tuple[Step, ...]:
+    def _rebuild_if_doubled(self, memory: StoredMemory) -> tuple[NotebookEdit, ...]:
         """Rebuild at ν once there are twice as many notes as the cap was set for."""
         size, digest = memory.look(lambda view: (_size(view), view.digest))
         set_for = 1.0 / (self.nu * memory.cap)
@@ -218,40 +221,40 @@ class Notebook:
             # The note is in; the cap can follow with a later one.
             log.info("%s keeps its cap for now: %s", self.name, problem)
             return ()
-        return (Step(receipt.outcome, receipt.index),)
+        return (NotebookEdit(receipt.outcome, receipt.index),)
 
-    def _erased(
+    def _erase(
         self, choose: Callable[[View], list[str]], *, missing_ok: bool, only_make_room: bool = False
-    ) -> tuple[Step, ...]:
+    ) -> tuple[NotebookEdit, ...]:
         """Erase what `choose` picks, or only make it possible to: the cap follows, or the memory goes.
 
-        Each step is taken on the state that the choice was made on, or the choice is made again. None is taken for what
+        Each edit is taken on the state that the choice was made on, or the choice is made again. None is taken for what
         is held.
         """
-        steps: list[Step] = []
-        for _ in range(_TRIES):
+        edits: list[NotebookEdit] = []
+        for _ in range(_MAX_TRIES):
             memory = self.memory
             if memory is None:
                 if missing_ok:
-                    return tuple(steps)
+                    return tuple(edits)
                 raise InputError(f"nothing is remembered in {self.name!r}")
             try:
                 names, left, digest = memory.look(lambda view: (*_split(view, choose(view)), view.digest))
                 held = bool(memory.held(names))
                 if held and only_make_room:
-                    return tuple(steps)
+                    return tuple(edits)
                 if names and not held and left == 0:
                     leaf = self.store.drop(self.name, expected=digest)
-                    return (*steps, Step("dropped", leaf.index, tuple(names)))
+                    return (*edits, NotebookEdit("dropped", leaf.index, tuple(names)))
                 if names and not held and left < fewest_keys(memory.cap):
                     receipt = memory.rebuild(cap=cap_from(left, nu=self.nu), expected=digest)
-                    steps.append(Step(receipt.outcome, receipt.index))
+                    edits.append(NotebookEdit(receipt.outcome, receipt.index))
                     if not only_make_room:
                         continue
                 if only_make_room or (missing_ok and not names):
-                    return tuple(steps)
+                    return tuple(edits)
                 receipt = memory.delete(names, expected=digest)
-                return (*steps, Step(receipt.outcome, receipt.index, receipt.applied))
+                return (*edits, NotebookEdit(receipt.outcome, receipt.index, receipt.applied))
             except Conflict:
                 continue
             except DeletionRefused as problem:
@@ -259,17 +262,17 @@ class Notebook:
                 if grounds is None or grounds.reason != "too_few_entries":
                     raise
             except StoreError:
-                if self._is_same(memory):
+                if self._is_current(memory):
                     raise
-        raise self._crowded()
+        raise self._conflict()
 
-    def _is_same(self, memory: StoredMemory) -> bool:
+    def _is_current(self, memory: StoredMemory) -> bool:
         """Whether the name still means this memory; somebody may have dropped it."""
         now = self.memory
         return now is not None and now.uuid == memory.uuid
 
-    def _crowded(self) -> StoreError:
-        return StoreError(f"{self.name!r} was edited by others {_TRIES} times in a row; try again")
+    def _conflict(self) -> StoreError:
+        return StoreError(f"{self.name!r} was edited by others {_MAX_TRIES} times in a row; try again")
 
 
 def _size(view: View) -> int:
@@ -296,7 +299,7 @@ def _notes(view: View, rows: Iterable[int], similarity: Vector | None = None) ->
             yield Note(name, entry.subject, decode_payload(entry.payload), entry.key, 0.0, near)
 
 
-def _known(view: View, names: list[str], missing_ok: bool) -> list[str]:
+def _known_ids(view: View, names: list[str], missing_ok: bool) -> list[str]:
     if len(set(names)) < len(names):
         raise InputError("an id is listed twice; nothing was deleted")
     known = [view.slot(check_id(name)) is not None or name in view.warranties.records for name in names]

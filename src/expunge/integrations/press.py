@@ -36,24 +36,24 @@ try:
 except ImportError:
     raise MissingExtra("a press needs the extra: pip install 'expunge[torch]'") from None
 
-__all__ = ["Head", "Pressed", "RatioPress", "ZeroWeightPress", "weigh"]
+__all__ = ["CompressionReport", "HeadFit", "RatioPress", "ZeroWeightPress", "fit_head"]
 
 
 @dataclass(frozen=True, eq=False)
-class Head:
+class HeadFit:
     """One head's keys, weighed: coefficients and slacks (n,), and which coefficients are proved to be zero."""
 
     coefficients: Vector
     slack: Vector
     proved: np.ndarray[Any, np.dtype[np.bool_]]
 
-    def first_to_go(self) -> IndexArray:
+    def drop_order(self) -> IndexArray:
         """Entries in the order in which they are dropped: proved zeros by their slack, then by coefficient."""
         return np.lexsort((-self.slack, self.coefficients, ~self.proved))
 
 
 @dataclass(frozen=True)
-class Pressed:
+class CompressionReport:
     """What one compression did: tokens before, dropped in every head, and of those how many were proved at least."""
 
     tokens: int
@@ -62,13 +62,13 @@ class Pressed:
     heads: int
 
 
-def weigh(keys: Matrix, *, nu: float, sigma: float | Literal["scale"] = "scale") -> Head:
+def fit_head(keys: Matrix, *, nu: float, sigma: float | Literal["scale"] = "scale") -> HeadFit:
     """Fit keys (n, d) at ν; "scale" is the width √(d · variance), as scikit-learn's γ has it."""
     width = math.sqrt(keys.shape[1] * float(keys.var())) or 1.0 if sigma == "scale" else float(sigma)
     found = Memory.fit(keys, np.zeros(len(keys)), sigma=width, nu=nu).solution
     cap = found.problem.cap
     proved = proved_zero(found.problem.keys, found.coefficients, cap=cap, sigma=width)
-    return Head(found.coefficients, found.slack(found.problem.keys), proved)
+    return HeadFit(found.coefficients, found.slack(found.problem.keys), proved)
 
 
 class _Press(ABC):
@@ -81,22 +81,22 @@ class _Press(ABC):
             raise InputError(f'sigma is "scale" or a positive width, not {sigma!r}')
         self.nu = nu
         self.sigma = sigma
-        self.report: list[Pressed] = []
+        self.report: list[CompressionReport] = []
 
     @contextmanager
     def __call__(self, model: torch.nn.Module) -> Iterator[_Press]:
         """Compress what the model caches while this is open."""
-        handle = model.register_forward_hook(self._after, with_kwargs=True)
+        handle = model.register_forward_hook(self._after_forward, with_kwargs=True)
         try:
             yield self
         finally:
             handle.remove()
 
-    def compress(self, cache: Any) -> Pressed:
+    def compress(self, cache: Any) -> CompressionReport:
         """Shorten every layer of a cache in place, by equally many entries in each head."""
         layers = _layers(cache)
-        weighed = [[self._weighed(keys) for keys in heads] for layer in layers for heads in layer.keys]
-        heads = [head for row in weighed for head in row]
+        fits = [[self._fit(keys) for keys in heads] for layer in layers for heads in layer.keys]
+        heads = [head for row in fits for head in row]
         tokens = int(layers[0].keys.shape[-2])
         count = self._count(tokens, heads)
         orders = iter(heads)
@@ -107,32 +107,34 @@ class _Press(ABC):
             for row in range(batch):
                 for place in range(number):
                     head = next(orders)
-                    order = head.first_to_go()
+                    order = head.drop_order()
                     kept[row, place] = np.sort(order[count:])
                     proved = min(proved, int(head.proved[order[:count]].sum()))
             index = torch.from_numpy(kept).to(layer.keys.device)[..., None]
             layer.keys = layer.keys.gather(2, index.expand(-1, -1, -1, layer.keys.shape[-1])).contiguous()
             layer.values = layer.values.gather(2, index.expand(-1, -1, -1, layer.values.shape[-1])).contiguous()
-        done = Pressed(tokens, count, proved if count else 0, len(heads))
+        done = CompressionReport(tokens, count, proved if count else 0, len(heads))
         self.report.append(done)
         return done
 
     @abstractmethod
-    def _count(self, tokens: int, heads: list[Head]) -> int:
+    def _count(self, tokens: int, heads: list[HeadFit]) -> int:
         """How many entries every head drops."""
 
-    def _weighed(self, keys: torch.Tensor) -> Head:
-        return weigh(keys.detach().to("cpu", torch.float64).numpy(), nu=self.nu, sigma=self.sigma)
+    def _fit(self, keys: torch.Tensor) -> HeadFit:
+        return fit_head(keys.detach().to("cpu", torch.float64).numpy(), nu=self.nu, sigma=self.sigma)
 
-    def _after(self, model: torch.nn.Module, args: tuple[Any, ...], given: dict[str, Any], output: Any) -> None:
+    def _after_forward(
+        self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    ) -> None:
         cache = getattr(output, "past_key_values", None)
         if cache is None:
             raise InputError("the model keeps no cache: call it with use_cache=True")
-        asked = given.get("input_ids", given.get("inputs_embeds", args[0] if args else None))
-        if asked is None or cache.get_seq_length() != asked.shape[1]:
+        inputs = kwargs.get("input_ids", kwargs.get("inputs_embeds", args[0] if args else None))
+        if inputs is None or cache.get_seq_length() != inputs.shape[1]:
             # A step of decoding: the cache was filled before.
             return
-        mask = given.get("attention_mask")
+        mask = kwargs.get("attention_mask")
         if mask is not None and not bool(mask.all()):
             raise InputError("a press takes prompts of one length: there is padding in this batch")
         self.compress(cache)
@@ -141,7 +143,7 @@ class _Press(ABC):
 class ZeroWeightPress(_Press):
     """Drops entries whose coefficient is proved to be zero, and no other: as many as the head with the fewest has."""
 
-    def _count(self, tokens: int, heads: list[Head]) -> int:
+    def _count(self, tokens: int, heads: list[HeadFit]) -> int:
         return min(int(head.proved.sum()) for head in heads)
 
 
@@ -154,7 +156,7 @@ class RatioPress(_Press):
             raise InputError(f"the ratio of entries to drop lies in [0, 1), not {ratio!r}")
         self.ratio = ratio
 
-    def _count(self, tokens: int, heads: list[Head]) -> int:
+    def _count(self, tokens: int, heads: list[HeadFit]) -> int:
         return int(tokens * self.ratio)
 
 

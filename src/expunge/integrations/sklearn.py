@@ -95,7 +95,7 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "memory_"):
             return self.fit(X, ids=ids)
         points = self._points(X, reset=False)
-        names = [None] * len(points) if ids is None else self._free(check_ids(ids, len(points)))
+        names = [None] * len(points) if ids is None else self._check_free(check_ids(ids, len(points)))
         for point, name in zip(points, names, strict=True):
             receipt = self.memory_.admit(point, 0.0, id=name)
             self._arrivals.append(receipt.applied[0])
@@ -114,7 +114,9 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         wanted = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else [given]
         # A later sample under the same id takes it over.
         numbers = {name: number for number, name in enumerate(self._arrivals) if name is not None}
-        receipt = self.memory_.delete([name if isinstance(name, str) else self._name(name, numbers) for name in wanted])
+        receipt = self.memory_.delete(
+            [name if isinstance(name, str) else self._id_of(name, numbers) for name in wanted]
+        )
         for name in receipt.applied:
             if name in numbers:
                 self._arrivals[numbers[name]] = None
@@ -181,7 +183,7 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         """1/σ²."""
         return 1.0 / self.memory_.sigma**2
 
-    def _name(self, number: Any, numbers: dict[str, int]) -> str:
+    def _id_of(self, number: Any, numbers: dict[str, int]) -> str:
         """Id of the sample with a number of arrival."""
         try:
             place = -1 if isinstance(number, bool) else index(number)
@@ -196,7 +198,7 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"sample {place} was removed already; nothing was deleted")
         return name
 
-    def _free(self, names: list[str]) -> list[str]:
+    def _check_free(self, names: list[str]) -> list[str]:
         """Names that no sample has, pruned ones included."""
         view = self.memory_._view
         taken = next((name for name in names if view.slot(name) is not None or name in view.warranties.records), None)

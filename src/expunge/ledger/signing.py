@@ -190,7 +190,8 @@ def _read(path: Path, *, private: bool) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except FileNotFoundError:
         raise StoreError(
-            f"there is no key file at {path}; a store opens with its signing key (--key, $EXPUNGE_KEY, signing_key=)",
+            f"there is no key file at {path}; a store opens with its signing key "
+            "(--signing-key, $EXPUNGE_SIGNING_KEY, signing_key=)",
             code="signing-key-missing",
         ) from None
     except (OSError, ValueError) as error:

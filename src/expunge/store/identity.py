@@ -112,8 +112,8 @@ def _source(key: KeySource, beside: Path | None) -> SigningKey | Path:
         raise InputError(f"signing_key is a SigningKey or the path of one, not a {type(key).__name__}")
     if beside is None:
         raise InputError(
-            "a PostgreSQL store needs its signing key: --key or $EXPUNGE_KEY with a file, which expunge keygen makes, "
-            "or signing_key="
+            "a PostgreSQL store needs its signing key: --signing-key or $EXPUNGE_SIGNING_KEY with a file, which "
+            "expunge keygen makes, or signing_key="
         )
     return beside
 

@@ -1,4 +1,5 @@
-"""The commands of ``expunge``, by what a user does; each module adds its commands to the app.
+"""The commands, one module per kind; each module registers its commands with the app.
 
-Imports whatever its command needs, inside the command, so that ``--help`` stays quick. Start with `add_entries.py`.
+A module may import every other package, but what is slow to load only inside its functions, so that ``--help`` stays
+quick. Start with `remove_entries.py`.
 """

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from expunge.cli.command_definition import command
-from expunge.cli.context import Session, write_file
+from expunge.cli.context import CommandContext, print_json_lines, write_file
+from expunge.cli.options import MemoryArgument
 from expunge.cli.vector_arguments import VECTOR_HELP, parse_vectors
 from expunge.errors import InputError
 
@@ -16,20 +17,15 @@ if TYPE_CHECKING:
     from expunge.store import StoredMemory
     from expunge.types import Matrix
 
-__all__ = ["add"]
+__all__ = ["register"]
 
 PANEL = "Ask"
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The memory.")]
-At = Annotated[
-    list[str] | None, typer.Option("--at", metavar="VECTOR", help=f"Query: {VECTOR_HELP}", show_default=False)
-]
-Like = Annotated[
-    str | None, typer.Option("--like", metavar="ID", help="Use the key of this entry as the query.", show_default=False)
-]
+AtOption = Annotated[list[str] | None, typer.Option("--at", metavar="VECTOR", help=f"Query: {VECTOR_HELP}")]
+LikeOption = Annotated[str | None, typer.Option("--like", metavar="ID", help="Use the key of this entry as the query.")]
 
 
-def add(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Register the commands."""
     command(
         app,
@@ -73,47 +69,47 @@ def add(app: typer.Typer) -> None:
     )(prove)
 
 
-def read(session: Session, name: Name, at: At = None, like: Like = None) -> None:
+def read(context: CommandContext, name: MemoryArgument, at: AtOption = None, like: LikeOption = None) -> None:
     """Read a memory: the mean of its values near a query.
 
     Prints the readout o(q) = Σακv / Σακ at each query, and the gate score, which is positive where the memory knows
     its way about and negative where it does not.
     """
-    with session.store() as store:
+    with context.store() as store:
         memory = store[name]
         queries = _queries(memory, at, like)
         answers, scores = memory.read(queries), memory.score(queries)
     rows = list(zip(answers.tolist(), scores.tolist(), strict=True))
-    if session.as_json:
-        session.lines({"readout": readout, "score": score} for readout, score in rows)
+    if context.as_json:
+        print_json_lines({"readout": readout, "score": score} for readout, score in rows)
         return
     from expunge.cli.output import listing
 
     cells = [
         [str(place), ", ".join(f"{x:.6g}" for x in row), f"{score:+.4g}"] for place, (row, score) in enumerate(rows)
     ]
-    session.out.print(listing(["query", "readout", "score"], cells, right=["query", "score"]))
+    context.out.print(listing(["query", "readout", "score"], cells, right=["query", "score"]))
 
 
 def search(
-    session: Session,
-    name: Name,
-    at: At = None,
-    like: Like = None,
+    context: CommandContext,
+    name: MemoryArgument,
+    at: AtOption = None,
+    like: LikeOption = None,
     count: Annotated[int, typer.Option("--count", "-n", metavar="N", help="How many entries to list.", min=1)] = 5,
 ) -> None:
     """List the entries that carry the answer at a query.
 
     The share is an entry's part in the weighted mean that `read` gives; similarity is the kernel's, from 0 to 1.
     """
-    with session.store() as store:
+    with context.store() as store:
         memory = store[name]
         queries = _queries(memory, at, like)
         if len(queries) != 1:
             raise InputError(f"search takes one query, not {len(queries)}")
         hits = memory.search(queries[0], count)
-    if session.as_json:
-        session.lines(
+    if context.as_json:
+        print_json_lines(
             {
                 "id": hit.id,
                 "share": hit.share,
@@ -131,15 +127,13 @@ def search(
         [f"{hit.share:.1%}", f"{hit.similarity:.3f}", hit.id, hit.subject or "", snippet(hit.payload)] for hit in hits
     ]
     columns = ["share", "similarity", "id", "subject", "payload"]
-    session.out.print(listing(columns, cells, right=columns[:2]))
+    context.out.print(listing(columns, cells, right=columns[:2]))
 
 
 def warranties(
-    session: Session,
-    name: Name,
-    status: Annotated[
-        str | None, typer.Option("--status", metavar="valid|expired", help="Only those.", show_default=False)
-    ] = None,
+    context: CommandContext,
+    name: MemoryArgument,
+    status: Annotated[str | None, typer.Option("--status", metavar="valid|expired", help="Only those.")] = None,
     count: Annotated[
         int, typer.Option("--count", "-n", metavar="N", help="How many to list; all with --json.", min=1)
     ] = 20,
@@ -147,22 +141,22 @@ def warranties(
     """List pruned entries, and how their certificates stand.
 
     The slack is what an entry had when it was pruned; what remains is proved from a few numbers, without the
-    content. At zero the certificate expires, or an archived entry is checked again and comes back if it must.
+    content. AtOption zero the certificate expires, or an archived entry is checked again and comes back if it must.
     """
     if status not in (None, "valid", "expired"):
         raise InputError(f"--status is valid or expired, not {status!r}")
-    with session.store() as store:
+    with context.store() as store:
         rows = [row for row in store[name].warranties() if status in (None, row.status)]
     rows.sort(key=lambda row: (row.status == "valid", row.remaining))
-    if session.as_json:
-        session.lines(vars(row) for row in rows)
+    if context.as_json:
+        print_json_lines(vars(row) for row in rows)
         return
     from rich.text import Text
 
     from expunge.cli.output import counted, listing
 
     valid = sum(row.status == "valid" for row in rows)
-    session.out.print(f"{counted(len(rows), 'pruned entry')}: {valid} valid, {len(rows) - valid} expired")
+    context.out.print(f"{counted(len(rows), 'pruned entry')}: {valid} valid, {len(rows) - valid} expired")
     cells: list[list[str | Text]] = [
         [
             row.id,
@@ -175,27 +169,25 @@ def warranties(
         for row in rows[:count]
     ]
     if cells:
-        session.out.print(
+        context.out.print(
             listing(["id", "mode", "status", "slack", "remaining", "ended by"], cells, right=["slack", "remaining"])
         )
     if len(rows) > count:
-        session.note(f"{len(rows) - count} more: --count {len(rows)}, or --json")
+        context.note(f"{len(rows) - count} more: --count {len(rows)}, or --json")
 
 
 def prove(
-    session: Session,
-    name: Name,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the proof here.", show_default=False)
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.", show_default=False)] = False,
+    context: CommandContext,
+    name: MemoryArgument,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the proof here.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
     """Prove which entries weigh nothing, in ball arithmetic.
 
     Takes the stored keys as exact numbers and proves the partition into margin, bound and reserve, so that a reserve
     weight is exactly zero and not just small. Exits with 1 if the proof fails.
     """
-    with session.store() as store, session.progress(f"Proving {name}", None):
+    with context.store() as store, context.progress(f"Proving {name}", None):
         proof = store[name].prove()
     if out is not None:
         write_file(out, proof.to_bytes(), force=force)
@@ -212,16 +204,16 @@ def prove(
     weights = (
         f"{groups['margin']} between 0 and the cap, {groups['bound']} at the cap, {groups['reserve']} exactly zero"
     )
-    from expunge.cli.output import fields, seconds
+    from expunge.cli.output import duration_text, fields
 
-    session.show(
+    context.show(
         content,
         fields(
             [
                 ("outcome", proof.outcome if proved else f"{proof.outcome}: {proof.reason}"),
                 ("method", proof.method),
                 ("weights" if proved else "not proved", weights),
-                ("took", seconds(proof.seconds)),
+                ("took", duration_text(proof.seconds)),
                 *([("file", str(out))] if out else []),
             ]
         ),

@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 
 from expunge.cli.command_definition import command
-from expunge.cli.context import Session, read_file
+from expunge.cli.context import CommandContext, read_file
 from expunge.errors import InputError
 
-__all__ = ["add"]
+__all__ = ["register"]
 
 PANEL = "Keep"
 
 
-def add(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Register the commands."""
     command(
         app,
@@ -29,14 +29,16 @@ def add(app: typer.Typer) -> None:
         "restore",
         panel=PANEL,
         examples=[
-            "expunge restore monday.db --store sqlite:///new.db --key expunge.db.key",
-            "expunge restore monday.db --store sqlite:///new.db --key expunge.db.key \\\n"
-            "--ledger log.jsonl --checkpoint kept.txt",
+            "expunge restore monday.db --store sqlite:///new.db \\\n--signing-key expunge.db.key",
+            "expunge restore monday.db --store sqlite:///new.db \\\n"
+            "--signing-key expunge.db.key --ledger log.jsonl --checkpoint kept.txt",
         ],
     )(restore)
 
 
-def backup(session: Session, file: Annotated[Path, typer.Argument(metavar="FILE", help="A new SQLite file.")]) -> None:
+def backup(
+    context: CommandContext, file: Annotated[Path, typer.Argument(metavar="FILE", help="A new SQLite file.")]
+) -> None:
     """Write a copy of the whole store.
 
     It is consistent, and without the signing key. A backup holds content. Whatever is erased from the store later is
@@ -44,23 +46,20 @@ def backup(session: Session, file: Annotated[Path, typer.Argument(metavar="FILE"
     """
     from expunge.cli.output import counted
 
-    with session.store() as store, session.progress("Copying", None):
+    with context.store() as store, context.progress("Copying", None):
         store.backup(file)
         size, names = store.size, store.names()
-    session.show(
+    context.show(
         {"file": file, "memories": names, "leaves": size},
         f"{file}: {counted(len(names), 'memory')}, {counted(size, 'leaf', 'leaves')} of the ledger",
     )
 
 
 def restore(
-    session: Session,
+    context: CommandContext,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")],
     ledger: Annotated[
-        Path | None,
-        typer.Option(
-            "--ledger", metavar="FILE", help="The newest ledger there is (expunge log --out).", show_default=False
-        ),
+        Path | None, typer.Option("--ledger", metavar="FILE", help="The newest ledger there is (expunge log --out).")
     ] = None,
     checkpoint: Annotated[
         Path | None,
@@ -68,42 +67,41 @@ def restore(
             "--checkpoint",
             metavar="FILE",
             help="A kept head that the ledger must reach; else LEDGER.checkpoint, if it is there.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
     """Fill a new store from a backup; the erased stays erased.
 
-    Every erasure that the ledger records is applied again. Needs --key: the restored store continues the ledger that
-    this key signs. Content that was erased after the backup never reaches the new database. Without --ledger, erasures
-    made after the backup are not known and not applied.
+    Every erasure that the ledger records is applied again. Needs --signing-key: the restored store continues the ledger
+    that this key signs. Content that was erased after the backup never reaches the new database. Without --ledger,
+    erasures made after the backup are not known and not applied.
     """
-    from expunge.cli.commands.sign_heads import head_of
+    from expunge.cli.commands.sign_heads import parse_head
     from expunge.cli.output import counted, fields
 
-    if session.signing_key is None:
-        raise InputError("the restored store continues its ledger: give --key with the signing key of the old one")
-    if not session.signing_key.exists():
-        raise InputError(f"there is no key file at {session.signing_key}; restoring needs the key of the old store")
+    if context.signing_key is None:
+        raise InputError("the restored store continues its ledger: give --signing-key with the key of the old store")
+    if not context.signing_key.exists():
+        raise InputError(f"there is no key file at {context.signing_key}; restoring needs the key of the old store")
     beside = None if ledger is None else Path(f"{ledger}.checkpoint")
     if checkpoint is None and beside is not None and beside.is_file():
         # What expunge log --out writes beside it: a ledger that was cut would bring back what was erased.
         checkpoint = beside
-    kept = None if checkpoint is None else head_of(read_file(checkpoint))[1]
-    new = session.file is not None and not session.file.exists()
+    kept = None if checkpoint is None else parse_head(read_file(checkpoint))[1]
+    new = context.file is not None and not context.file.exists()
     done = False
     try:
-        with session.store(create=True) as store, session.progress("Restoring", None):
+        with context.store(create=True) as store, context.progress("Restoring", None):
             result = store.restore(file, ledger=ledger, checkpoint=kept)
             size = store.size
             done = True
     finally:
         # An empty store that this command made is in nobody's way.
-        if new and not done and session.file is not None:
+        if new and not done and context.file is not None:
             for end in ("", "-wal", "-shm"):
-                Path(f"{session.file}{end}").unlink(missing_ok=True)
+                Path(f"{context.file}{end}").unlink(missing_ok=True)
     erased = sum(len(names) for names in result.erased_again.values())
-    session.show(
+    context.show(
         {**vars(result), "leaves": size},
         fields(
             [
@@ -124,6 +122,6 @@ def restore(
         ),
     )
     if ledger is None:
-        session.note("No --ledger: erasures made after the backup are not known here.")
+        context.note("No --ledger: erasures made after the backup are not known here.")
     elif checkpoint is None:
-        session.note(f"No {beside} and no --checkpoint: a ledger that was cut short would not be noticed.")
+        context.note(f"No {beside} and no --checkpoint: a ledger that was cut short would not be noticed.")

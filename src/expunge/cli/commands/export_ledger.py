@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from expunge.cli.command_definition import command
-from expunge.cli.commands.sign_heads import head_content, head_of
-from expunge.cli.context import Session, melted, read_file, write_file
-from expunge.cli.edit_options import save_evidence
+from expunge.cli.commands.sign_heads import head_content, parse_head
+from expunge.cli.context import CommandContext, jsonable, print_json_lines, read_file, write_file
+from expunge.cli.evidence_files import save_bundle
+from expunge.cli.options import ForceOption
 from expunge.errors import InputError
 
 if TYPE_CHECKING:
     from expunge.ledger.note import SignedNote
     from expunge.store import Leaf, Store
 
-__all__ = ["add"]
+__all__ = ["register"]
 
 PANEL = "Account"
 
@@ -28,13 +29,11 @@ HeadOption = Annotated[
         "--head",
         metavar="FILE",
         help="Lead the inclusion proof to this head, which witnesses cosigned, instead of to a new one.",
-        show_default=False,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.", show_default=False)]
 
 
-def add(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Register the commands."""
     command(
         app,
@@ -62,14 +61,11 @@ def add(app: typer.Typer) -> None:
 
 
 def log(
-    session: Session,
+    context: CommandContext,
     index: Annotated[
-        int | None,
-        typer.Argument(metavar="[INDEX]", help="One leaf; else the latest are listed.", min=0, show_default=False),
+        int | None, typer.Argument(metavar="INDEX", help="One leaf; else the latest are listed.", min=0)
     ] = None,
-    memory: Annotated[
-        str | None, typer.Option("--memory", metavar="NAME", help="Only of this memory.", show_default=False)
-    ] = None,
+    memory: Annotated[str | None, typer.Option("--memory", metavar="NAME", help="Only of this memory.")] = None,
     count: Annotated[int, typer.Option("--count", "-n", metavar="N", help="How many to list.", min=1)] = 20,
     out: Annotated[
         Path | None,
@@ -77,8 +73,7 @@ def log(
             "--out",
             metavar="FILE",
             help="With INDEX: write the signed receipt, and its inclusion proof beside it (.tlog-proof). "
-            "Without: write every leaf, one a line, and the head beside it (.checkpoint).",
-            show_default=False,
+            "Without: write every leaf, one per line, and the head beside it (.checkpoint).",
         ),
     ] = None,
     head: HeadOption = None,
@@ -91,24 +86,22 @@ def log(
         raise InputError("--memory goes with the list; a leaf has its number, and the log is written whole")
     if head is not None and (index is None or out is None):
         raise InputError("--head goes with INDEX and --out: it is the head that an inclusion proof leads to")
-    with session.store() as store:
+    with context.store() as store:
         if index is not None:
-            _one(session, store, index, out, head)
+            _show_leaf(context, store, index, out, head)
         elif out is not None:
-            _whole(session, store, out)
+            _write_log(context, store, out)
         else:
-            _latest(session, store, memory, count)
+            _list_leaves(context, store, memory, count)
 
 
 def export_evidence(
-    session: Session,
+    context: CommandContext,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The memory.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the bundle goes.", show_default=False)],
-    proof: Annotated[
-        bool, typer.Option("--proof", help="Prove the partition too (extra: proof).", show_default=False)
-    ] = False,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the bundle goes.")],
+    proof: Annotated[bool, typer.Option("--proof", help="Prove the partition too (extra: proof).")] = False,
     head: HeadOption = None,
-    force: Force = False,
+    force: ForceOption = False,
 ) -> None:
     """Write what a stranger needs to recompute a receipt.
 
@@ -120,15 +113,15 @@ def export_evidence(
 
     if out.exists() and not force:
         raise InputError(f"{out} exists; choose another name, or --force to replace it")
-    kept = _note(head)
-    with session.store() as store:
+    kept = _read_head(head)
+    with context.store() as store:
         memory = store[name]
         edits = [leaf for leaf in store.receipts(name) if leaf.edit is not None and leaf.kind != "expired"]
         index = edits[-1].index
-        with session.progress(f"Exporting {name}", None):
-            save_evidence(out, store, memory, None, index, prove=proof, head=kept)
+        with context.progress(f"Exporting {name}", None):
+            save_bundle(out, store, memory, None, index, prove=proof, head=kept)
         size = len(memory)
-    session.show(
+    context.show(
         {"file": out, "name": name, "index": index, "outcome": edits[-1].kind, "entries": size},
         fields(
             [
@@ -141,98 +134,98 @@ def export_evidence(
     )
 
 
-def _note(head: Path | None) -> SignedNote | None:
+def _read_head(head: Path | None) -> SignedNote | None:
     """The signed head in a file, also one that an extension proof leads to."""
-    return None if head is None else head_of(read_file(head))[1]
+    return None if head is None else parse_head(read_file(head))[1]
 
 
-def _one(session: Session, store: Store, index: int, out: Path | None, head: Path | None) -> None:
-    from expunge.cli.output import event_rows, fields, stated_panel
+def _show_leaf(context: CommandContext, store: Store, index: int, out: Path | None, head: Path | None) -> None:
+    from expunge.cli.output import event_rows, fields, signed_receipt_panel
     from expunge.ledger.receipt_format import PREDICATE_TYPE
     from expunge.ledger.receipt_parsing import parse_predicate
 
     leaf = store.leaf(index)
     if out is not None:
-        _must_be_new(out)
+        _require_new(out)
         proof = out.with_suffix(".tlog-proof")
         if proof == out:
             raise InputError(f"{out} is the name of the inclusion proof that goes beside it; use another ending")
-        _must_be_new(proof)
-        place = store.inclusion(index, _note(head)).to_bytes()
+        _require_new(proof)
+        inclusion = store.inclusion(index, _read_head(head)).to_bytes()
         write_file(out, leaf.envelope)
-        write_file(proof, place)
-        session.show(
+        write_file(proof, inclusion)
+        context.show(
             {"index": index, "receipt": out, "inclusion": proof},
             f"{out}: the signed receipt\n{proof}: its place in the log",
         )
         return
-    name = _names(store).get(leaf.memory or "")
+    name = _names_by_uuid(store).get(leaf.memory or "")
     statement = leaf.statement
-    predicate = melted(statement.predicate)
-    if session.as_json:
+    predicate = jsonable(statement.predicate)
+    if context.as_json:
         about = {"index": index, "kind": leaf.kind, "name": name, "type": statement.predicate_type}
-        session.lines([{**about, "receipt": predicate}])
+        print_json_lines([{**about, "receipt": predicate}])
     elif statement.predicate_type == PREDICATE_TYPE:
         stated = parse_predicate(statement)
-        session.out.print(stated_panel(stated, title=f"receipt {index}: {name or 'a memory that is gone'}"))
+        context.out.print(signed_receipt_panel(stated, title=f"receipt {index}: {name or 'a memory that is gone'}"))
     else:
-        session.out.print(fields([("leaf", str(index)), *event_rows(predicate)]))
+        context.out.print(fields([("leaf", str(index)), *event_rows(predicate)]))
 
 
-def _whole(session: Session, store: Store, out: Path) -> None:
+def _write_log(context: CommandContext, store: Store, out: Path) -> None:
     head_file = Path(f"{out}.checkpoint")
-    _must_be_new(head_file)
+    _require_new(head_file)
     note = store.export_ledger(out)
     write_file(head_file, note.to_bytes())
-    head, _ = head_of(note.to_bytes())
-    session.show(
+    head, _ = parse_head(note.to_bytes())
+    context.show(
         {**head_content(head), "log": out, "checkpoint": head_file},
         f"{out}: {head.size} leaves\n{head_file}: the head that they lead to",
     )
 
 
-def _must_be_new(path: Path) -> None:
+def _require_new(path: Path) -> None:
     """Receipts and heads come in pairs of files, and one without the other should not be left."""
     if os.path.lexists(path):
         raise InputError(f"{path} exists; choose another name")
 
 
-def _latest(session: Session, store: Store, memory: str | None, count: int) -> None:
+def _list_leaves(context: CommandContext, store: Store, memory: str | None, count: int) -> None:
     from expunge.cli.output import listing
 
     leaves = store.receipts(start=max(0, store.size - count)) if memory is None else store.receipts(memory)[-count:]
-    names = _names(store)
+    names = _names_by_uuid(store)
     rows = [{"index": leaf.index, "name": names.get(leaf.memory or ""), **_summary(leaf)} for leaf in leaves]
-    if session.as_json:
-        session.lines(rows)
+    if context.as_json:
+        print_json_lines(rows)
         return
     cells = [
         [str(row["index"]), row["time"].replace("T", " ").rstrip("Z"), row["kind"], row["name"] or "", row["what"]]
         for row in rows
     ]
-    session.out.print(listing(["leaf", "time (UTC)", "outcome", "memory", "what"], cells, right=["leaf"]))
+    context.out.print(listing(["leaf", "time (UTC)", "outcome", "memory", "what"], cells, right=["leaf"]))
     if store.size > len(rows):
-        session.note(f"{store.size} leaves in all")
+        context.note(f"{store.size} leaves in all")
 
 
-def _names(store: Store) -> dict[str, str]:
+def _names_by_uuid(store: Store) -> dict[str, str]:
     return {store[name].uuid: name for name in store.names()}
 
 
 def _summary(leaf: Leaf) -> dict[str, Any]:
     """Time and gist of a leaf."""
-    from expunge.cli.output import counted, erased_whole
+    from expunge.cli.output import counted, erasure_complete
     from expunge.ledger.receipt_format import PREDICATE_TYPE
     from expunge.ledger.receipt_parsing import parse_predicate
     from expunge.store import parse_event
 
     if leaf.statement.predicate_type != PREDICATE_TYPE:
         event = parse_event(leaf.statement)
-        facts = melted(event.facts)
+        facts = jsonable(event.facts)
         if event.kind == "subject_erased":
             erased = sum(part["entries"] for part in facts["memories"])
             what = f"summary: {counted(erased, 'entry')} in {counted(len(facts['memories']), 'memory')}"
-            what += "" if erased_whole({"facts": facts}) else ", NOT COMPLETE"
+            what += "" if erasure_complete({"facts": facts}) else ", NOT COMPLETE"
         else:
             what = ", ".join(f"{word} {fact}" for word, fact in facts.items())
         return {"kind": leaf.kind, "edit": None, "time": event.time, "what": what}

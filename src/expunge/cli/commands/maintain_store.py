@@ -7,16 +7,14 @@ from typing import Annotated
 import typer
 
 from expunge.cli.command_definition import command
-from expunge.cli.context import Session
-from expunge.cli.edit_options import ExpectedOption, IdempotencyOption, YesOption, finish
+from expunge.cli.context import CommandContext
+from expunge.cli.options import ExpectedOption, IdempotencyOption, MemoryArgument, YesOption
 from expunge.errors import InputError
 
-__all__ = ["add"]
-
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The memory.")]
+__all__ = ["register"]
 
 
-def add(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Register the commands."""
     command(
         app,
@@ -34,15 +32,12 @@ def add(app: typer.Typer) -> None:
 
 
 def rebuild(
-    session: Session,
-    name: Name,
+    context: CommandContext,
+    name: MemoryArgument,
     nu: Annotated[
-        float | None,
-        typer.Option("--nu", metavar="SHARE", help="The cap becomes 1/(SHARE·n), in (0, 1].", show_default=False),
+        float | None, typer.Option("--nu", metavar="SHARE", help="The cap becomes 1/(SHARE·n), in (0, 1].")
     ] = None,
-    cap: Annotated[
-        float | None, typer.Option("--cap", metavar="C", help="The cap itself instead.", show_default=False)
-    ] = None,
+    cap: Annotated[float | None, typer.Option("--cap", metavar="C", help="The cap itself instead.")] = None,
     expected: ExpectedOption = None,
     idempotency_key: IdempotencyOption = None,
 ) -> None:
@@ -51,16 +46,18 @@ def rebuild(
     A larger cap lets more entries be deleted: at least 1/cap must stay. It is another reference than before, and the
     receipt says so; certificates of pruned entries end where they no longer hold.
     """
+    from expunge.cli.output import show_edit
+
     if (nu is None) == (cap is None):
         raise InputError("say which cap: --nu SHARE or --cap C, and one of them")
-    with session.store() as store:
+    with context.store() as store:
         memory = store[name]
-        finish(session, memory.rebuild(nu=nu, cap=cap, expected=expected, idempotency_key=idempotency_key), name)
+        show_edit(context, memory.rebuild(nu=nu, cap=cap, expected=expected, idempotency_key=idempotency_key), name)
 
 
 def drop(
-    session: Session,
-    name: Name,
+    context: CommandContext,
+    name: MemoryArgument,
     yes: YesOption = False,
     expected: ExpectedOption = None,
     idempotency_key: IdempotencyOption = None,
@@ -70,16 +67,17 @@ def drop(
     Its receipts stay in the log, and the drop is signed there. Refused while something in the memory is held. A memory
     that is damaged can be dropped, too.
     """
-    with session.store() as store:
+    with context.store() as store:
         if name not in store.names() and idempotency_key is None:
             raise InputError(f"there is no memory {name!r}; expunge show lists them")
-        session.confirm(f"Drop {name!r} with all its content? It cannot be brought back.", yes=yes)
+        if not yes:
+            context.confirm(f"Drop {name!r} with all its content? It cannot be brought back.")
         leaf = store.drop(name, expected=expected, idempotency_key=idempotency_key)
-        session.note_of_erasure()
-    session.show({"name": name, "kind": leaf.kind, "index": leaf.index}, f"{name} dropped (leaf {leaf.index})")
+        context.note_dead_rows()
+    context.show({"name": name, "kind": leaf.kind, "index": leaf.index}, f"{name} dropped (leaf {leaf.index})")
 
 
-def vacuum(session: Session) -> None:
+def vacuum(context: CommandContext) -> None:
     """Remove what earlier erasures left in the database's files.
 
     On SQLite an erasure does so by itself, unless a reader was in its way. On PostgreSQL it is this that takes erased
@@ -87,14 +85,9 @@ def vacuum(session: Session) -> None:
     """
     from expunge.cli.output import fields
 
-    with session.store() as store, session.progress("Vacuuming", None):
+    with context.store() as store, context.progress("Vacuuming", None):
         done = store.vacuum()
-    session.show(
+    context.show(
         vars(done),
-        fields(
-            [
-                ("files", "clean" if done.files else "NOT clean yet"),
-                ("remains", done.remains),
-            ]
-        ),
+        fields([("files", "clean" if done.files else "NOT clean yet"), ("remains", done.remains)]),
     )

@@ -9,14 +9,13 @@ from typing import Annotated
 import typer
 
 from expunge.cli.command_definition import command
-from expunge.cli.context import Session, write_file
-from expunge.cli.errors import PASSPHRASE
+from expunge.cli.context import CommandContext, write_file
 from expunge.errors import StoreError
 
-__all__ = ["add"]
+__all__ = ["register"]
 
 
-def add(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Register the command."""
     command(
         app,
@@ -26,21 +25,22 @@ def add(app: typer.Typer) -> None:
             "expunge keygen ward.pem",
             "EXPUNGE_PASSPHRASE='long and random' expunge keygen ward.pem",
             "expunge keygen w1.pem --witness witness.example/w1",
-            "expunge --key ward.pem create icu-7 hours.csv --sigma 2 --nu 0.4",
+            "expunge --signing-key ward.pem create icu-7 hours.csv --sigma 2 --nu 0.4",
         ],
     )(keygen)
 
 
 def keygen(
-    session: Session,
-    path: Annotated[Path, typer.Argument(help="Where the private key goes; the public one goes beside it, as .pub.")],
+    context: CommandContext,
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="Where the private key goes; the public one goes beside it, as .pub.")
+    ],
     witness: Annotated[
         str | None,
         typer.Option(
             "--witness",
             metavar="NAME",
             help="A witness of this name will cosign with it: write its verifier key too, as .vkey.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -58,14 +58,14 @@ def keygen(
         # All or none: a private key whose public half is missing would only be in the way.
         if os.path.lexists(file):
             raise StoreError(f"{file} exists; a key is never overwritten", code="signing-key-exists")
-    passphrase = os.environ.get(PASSPHRASE) or None
+    passphrase = context.passphrase
     key = SigningKey.generate()
     named = None if witness is None else NoteKey(witness, key.public, NoteAlgorithm.COSIGNATURE_V1).to_text()
     save_signing_key(key, path, passphrase)
     save_verifying_key(key.public, public)
     if verifier is not None and named is not None:
         write_file(verifier, f"{named}\n".encode())
-    session.show(
+    context.show(
         {
             "private": path,
             "public": public,

@@ -11,19 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from expunge.cli.command_definition import command
-from expunge.cli.context import Session
-from expunge.cli.edit_options import (
+from expunge.cli.context import CommandContext, print_json_lines
+from expunge.cli.evidence_files import bundle_paths, save_bundle, state_before, write_bundles
+from expunge.cli.options import (
+    DryRunOption,
     EvidenceOption,
     ExpectedOption,
     IdempotencyOption,
+    MemoryArgument,
     YesOption,
-    bundle_paths,
-    finish,
-    preview_content,
-    preview_rows,
-    prior_of,
-    save_evidence,
-    write_bundles,
 )
 from expunge.errors import InputError, StoreError, VerificationError
 
@@ -31,15 +27,12 @@ if TYPE_CHECKING:
     from expunge.attestation.evidence import Prior
     from expunge.store import Store, SubjectErasure
 
-__all__ = ["add"]
+__all__ = ["register"]
 
 PANEL = "Edit"
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The memory.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and do nothing.", show_default=False)]
 
-
-def add(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Register the commands."""
     command(
         app,
@@ -85,18 +78,17 @@ def add(app: typer.Typer) -> None:
 
 
 def delete(
-    session: Session,
-    name: Name,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The entries.", show_default=False)] = None,
+    context: CommandContext,
+    name: MemoryArgument,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="The entries.")] = None,
     subject: Annotated[
-        str | None,
-        typer.Option("--subject", metavar="NAME", help="Every entry of this subject instead.", show_default=False),
+        str | None, typer.Option("--subject", metavar="NAME", help="Every entry of this subject instead.")
     ] = None,
     yes: YesOption = False,
     evidence: EvidenceOption = None,
     expected: ExpectedOption = None,
     idempotency_key: IdempotencyOption = None,
-    dry_run: DryRun = False,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Delete entries by id or by subject.
 
@@ -104,32 +96,33 @@ def delete(
     payload and salt are gone from the database. Refused, with nothing changed, where too few entries would be left for
     the cap, where a hold forbids it, or where no path passes the check.
     """
-    from expunge.cli.output import counted
+    from expunge.cli.output import counted, show_edit
 
     if bool(ids) == (subject is not None):
         raise InputError("say what to delete: ids, or --subject NAME, and one of them")
     wanted = ids or None
-    with session.store() as store:
+    with context.store() as store:
         memory = store[name]
         if dry_run:
-            finish(session, memory.delete(wanted, subject=subject, dry_run=True, expected=expected), name)
+            show_edit(context, memory.delete(wanted, subject=subject, dry_run=True, expected=expected), name)
             return
-        what = counted(len(ids or []), "entry") if subject is None else f"every entry of subject {subject!r}"
-        session.confirm(f"Delete {what} from {name!r}? Their content cannot be brought back.", yes=yes)
-        prior = prior_of(memory, evidence)
+        if not yes:
+            what = counted(len(ids or []), "entry") if subject is None else f"every entry of subject {subject!r}"
+            context.confirm(f"Delete {what} from {name!r}? Their content cannot be brought back.")
+        prior = None if evidence is None else state_before(memory, evidence)
         receipt = memory.delete(
             wanted,
             subject=subject,
             expected=expected or (memory.digest if evidence else None),
             idempotency_key=idempotency_key,
         )
-        session.note_of_erasure()
-        finish(session, receipt, name, store=store, memory=memory, evidence=evidence, prior=prior)
+        context.note_dead_rows()
+        show_edit(context, receipt, name, store=store, memory=memory, evidence=evidence, prior=prior)
 
 
 def prune(
-    session: Session,
-    name: Name,
+    context: CommandContext,
+    name: MemoryArgument,
     mode: Annotated[
         str, typer.Option("--mode", metavar="archive|forget", help="Keep the content aside, or keep none of it.")
     ] = "archive",
@@ -143,7 +136,7 @@ def prune(
     evidence: EvidenceOption = None,
     expected: ExpectedOption = None,
     idempotency_key: IdempotencyOption = None,
-    dry_run: DryRun = False,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Drop entries proved to weigh nothing, under warranty.
 
@@ -151,19 +144,19 @@ def prune(
     something again; in the mode forget it is destroyed, and its certificate holds until `expunge warranties` says
     that it has expired.
     """
+    from expunge.cli.output import show_edit
+
     if mode not in ("archive", "forget"):
         raise InputError(f"--mode is archive or forget, not {mode!r}")
     chosen: Any = mode
-    with session.store() as store:
+    with context.store() as store:
         memory = store[name]
         if dry_run:
-            finish(session, memory.prune(chosen, sketch=sketch, dry_run=True, expected=expected), name)
+            show_edit(context, memory.prune(chosen, sketch=sketch, dry_run=True, expected=expected), name)
             return
-        if mode == "forget":
-            session.confirm(
-                f"Forget every zero-weight entry of {name!r}? Their content cannot be brought back.", yes=yes
-            )
-        prior = prior_of(memory, evidence)
+        if mode == "forget" and not yes:
+            context.confirm(f"Forget every zero-weight entry of {name!r}? Their content cannot be brought back.")
+        prior = None if evidence is None else state_before(memory, evidence)
         receipt = memory.prune(
             chosen,
             sketch=sketch,
@@ -171,37 +164,32 @@ def prune(
             idempotency_key=idempotency_key,
         )
         if mode == "forget":
-            session.note_of_erasure()
-        finish(session, receipt, name, store=store, memory=memory, evidence=evidence, prior=prior)
+            context.note_dead_rows()
+        show_edit(context, receipt, name, store=store, memory=memory, evidence=evidence, prior=prior)
 
 
 def erase_subject(
-    session: Session,
+    context: CommandContext,
     subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="The person.")],
     yes: YesOption = False,
     evidence: Annotated[
         Path | None,
-        typer.Option(
-            "--evidence",
-            metavar="FOLDER",
-            help="Write one evidence bundle a memory (they hold content).",
-            show_default=False,
-        ),
+        typer.Option("--evidence", metavar="FOLDER", help="Write one evidence bundle per memory (they hold content)."),
     ] = None,
     idempotency_key: IdempotencyOption = None,
-    dry_run: DryRun = False,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Erase everything of one subject, in every memory.
 
     Each memory is one transaction with its own receipt, and one summary goes into the ledger. Where the erasure is
     refused (a hold, the cap), that memory keeps all of the subject's entries, and the command exits with 3.
     """
-    from expunge.cli.output import fields
+    from expunge.cli.output import fields, preview_content, preview_rows
 
-    with session.store() as store:
+    with context.store() as store:
         if dry_run:
             previews = store.erase_subject(subject, dry_run=True)
-            session.show(
+            context.show(
                 {
                     "subject": subject,
                     "dry_run": True,
@@ -212,9 +200,10 @@ def erase_subject(
             if any(preview.outcome == "refused" for preview in previews.values()):
                 raise typer.Exit(3)
             return
-        session.confirm(f"Erase everything of {subject!r} from {session.place}? It cannot be brought back.", yes=yes)
+        if not yes:
+            context.confirm(f"Erase everything of {subject!r} from {context.displayed_url}? It cannot be brought back.")
         paths = {} if evidence is None else bundle_paths(evidence, store.names())
-        priors = {name: _prior(store, name, path) for name, path in paths.items()}
+        priors = {name: _state_before(store, name, path) for name, path in paths.items()}
         done = store.erase_subject(subject, idempotency_key=idempotency_key)
         wanted = {
             part.memory: part.receipt.index
@@ -225,12 +214,12 @@ def erase_subject(
         def save(name: str) -> None:
             if name not in paths:
                 raise StoreError(f"{name!r} was not there when the erasure began")
-            save_evidence(paths[name], store, store[name], priors[name], wanted[name])
+            save_bundle(paths[name], store, store[name], priors[name], wanted[name])
 
         try:
-            session.note_of_erasure()
+            context.note_dead_rows()
             written = {name: path for name, path in paths.items() if name in wanted}
-            _show_erasure(session, subject, done, written, keyed=idempotency_key is not None)
+            _show_erasure(context, subject, done, written, keyed=idempotency_key is not None)
             sys.stdout.flush()
         finally:
             write_bundles((paths.get(name, evidence), partial(save, name)) for name in wanted)
@@ -238,16 +227,16 @@ def erase_subject(
         raise typer.Exit(4 if any(part.outcome == "failed" for part in done.memories) else 3)
 
 
-def _prior(store: Store, name: str, path: Path) -> Prior | None:
+def _state_before(store: Store, name: str, path: Path) -> Prior | None:
     """What evidence needs of a memory; nothing of a damaged one, which must not keep the others from being erased."""
     try:
-        return prior_of(store[name], path)
+        return state_before(store[name], path)
     except VerificationError:
         return None
 
 
 def _show_erasure(
-    session: Session, subject: str, done: SubjectErasure, paths: Mapping[str, Path], *, keyed: bool
+    context: CommandContext, subject: str, done: SubjectErasure, paths: Mapping[str, Path], *, keyed: bool
 ) -> None:
     """Print what became of a subject in each memory, the summary's salt, and where evidence goes."""
     from expunge.cli.output import counted, fields, listing
@@ -282,7 +271,7 @@ def _show_erasure(
     ]
     entries = sum(len(part.applied) for part in done.memories)
     kept = "kept nowhere else" if not keyed else "else only sealed, under the idempotency key and the signing key"
-    session.show(
+    context.show(
         content,
         listing(["memory", "outcome", "entries", "leaf", "check"], rows, right=["entries", "leaf"]),
         fields(
@@ -297,19 +286,15 @@ def _show_erasure(
 
 
 def hold(
-    session: Session,
+    context: CommandContext,
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="[NAME]", help="The memory; without it, holds are listed.", show_default=False),
+        str | None, typer.Argument(metavar="NAME", help="The memory; without it, holds are listed.")
     ] = None,
-    entry: Annotated[str | None, typer.Argument(metavar="[ID]", help="The entry.", show_default=False)] = None,
+    entry: Annotated[str | None, typer.Argument(metavar="ID", help="The entry.")] = None,
     subject: Annotated[
-        str | None,
-        typer.Option(
-            "--subject", metavar="NAME", help="Every entry of this subject, present and to come.", show_default=False
-        ),
+        str | None, typer.Option("--subject", metavar="NAME", help="Every entry of this subject, present and to come.")
     ] = None,
-    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why.", show_default=False)] = None,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why.")] = None,
 ) -> None:
     """Forbid the erasure of an entry or subject, or list holds.
 
@@ -317,21 +302,21 @@ def hold(
     """
     from expunge.cli.output import fields, listing
 
-    with session.store() as store:
+    with context.store() as store:
         if entry is None and subject is None and reason is None:
             found = store.holds(name)
-            if session.as_json:
-                session.lines(vars(one) for one in found)
+            if context.as_json:
+                print_json_lines(vars(one) for one in found)
             elif found:
                 rows = [[str(one.number), one.memory, one.id or "", one.subject or "", one.reason] for one in found]
-                session.out.print(listing(["hold", "memory", "id", "subject", "reason"], rows, right=["hold"]))
+                context.out.print(listing(["hold", "memory", "id", "subject", "reason"], rows, right=["hold"]))
             else:
-                session.note("nothing is held")
+                context.note("nothing is held")
             return
         if name is None or reason is None:
             raise InputError("a hold needs NAME, an ID or --subject, and --reason")
         placed = store.hold(name, entry, subject=subject, reason=reason)
-    session.show(
+    context.show(
         vars(placed),
         fields(
             [
@@ -345,10 +330,10 @@ def hold(
 
 
 def release(
-    session: Session,
+    context: CommandContext,
     number: Annotated[int, typer.Argument(metavar="HOLD", help="Its number (expunge hold lists them).")],
 ) -> None:
     """End a hold."""
-    with session.store() as store:
+    with context.store() as store:
         leaf = store.release(number)
-    session.show({"released": number, "index": leaf.index}, f"hold {number} released (leaf {leaf.index})")
+    context.show({"released": number, "index": leaf.index}, f"hold {number} released (leaf {leaf.index})")

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from expunge.cli.command_definition import command, group
-from expunge.cli.context import Session
+from expunge.cli.context import CommandContext
 from expunge.errors import InputError
 
 if TYPE_CHECKING:
     from expunge.audit.engine import FinishedRun, Plan
     from expunge.audit.task_record import TaskRecord
 
-__all__ = ["AUDITS", "add"]
+__all__ = ["AUDITS", "register"]
 
 # What the help says of each; those that take one's own keys say so in an example.
 AUDITS = {
@@ -57,43 +57,34 @@ AUDITS = {
 
     With --keys, those that take one's own keys.""",
 }
-OWN = ("deletion", "projection", "latency", "sequential", "streaming", "all")
+OWN_KEYS = ("deletion", "projection", "latency", "sequential", "streaming", "all")
 
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the results go, one folder per audit.")]
-JobsOption = Annotated[
-    int | None, typer.Option("--jobs", metavar="N", help="Workers; else one a core.", min=1, show_default=False)
-]
-QuickOption = Annotated[bool, typer.Option("--quick", help="A small part of it, in minutes.", show_default=False)]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue what is in DIR.", show_default=False)]
+JobsOption = Annotated[int | None, typer.Option("--jobs", metavar="N", help="Workers; else one per core.", min=1)]
+QuickOption = Annotated[bool, typer.Option("--quick", help="A small part of it, in minutes.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue what is in DIR.")]
 KeysOption = Annotated[
     Path | None,
-    typer.Option("--keys", metavar="FILE", help="Audit these keys (CSV, JSONL, Parquet, NPY).", show_default=False),
+    typer.Option("--keys", metavar="FILE", help="Audit these keys (CSV, JSONL, Parquet, NPY)."),
 ]
 ColumnsOption = Annotated[
-    str | None,
-    typer.Option("--key-columns", metavar="NAMES", help="Which columns are keys; else k*.", show_default=False),
+    str | None, typer.Option("--key-columns", metavar="NAMES", help="Which columns are keys; else k*.")
 ]
 SigmaOption = Annotated[
-    float | None,
-    typer.Option("--sigma", metavar="S", help="Width, with --keys; else the median distance.", show_default=False),
+    float | None, typer.Option("--sigma", metavar="S", help="Width, with --keys; else the median distance.")
 ]
-NuOption = Annotated[
-    float | None, typer.Option("--nu", metavar="NU", help="Sparsity, with --keys; else 0.4.", show_default=False)
-]
+NuOption = Annotated[float | None, typer.Option("--nu", metavar="NU", help="Sparsity, with --keys; else 0.4.")]
 ClinicalOption = Annotated[
     Path | None,
-    typer.Option(
-        "--clinical", metavar="PATH", help="MIMIC-IV or PhysioNet 2019, not the open sample.", show_default=False
-    ),
+    typer.Option("--clinical", metavar="PATH", help="MIMIC-IV or PhysioNet 2019, not the open sample."),
 ]
 BackendOption = Annotated[str, typer.Option("--backend", metavar="NAME", help="local, or ray for a cluster.")]
 AddressOption = Annotated[
-    str | None,
-    typer.Option("--address", metavar="ADDRESS", help="Of a Ray cluster; else one is started.", show_default=False),
+    str | None, typer.Option("--address", metavar="ADDRESS", help="Of a Ray cluster; else one is started.")
 ]
 
 
-def add(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Register the commands."""
     audit = group(
         "audit",
@@ -108,7 +99,7 @@ def add(app: typer.Typer) -> None:
     for name, text in AUDITS.items():
         folder = f"--out {name}-audit" if name != "all" else "--out audit"
         examples = [f"expunge audit {name} --quick {folder}", f"expunge audit {name} {folder} --resume"]
-        if name in OWN:
+        if name in OWN_KEYS:
             examples.append(f"expunge audit {name} {folder} --keys mine.npy --sigma 2")
         command(audit, name, examples=examples)(_command(name, text))
     command(audit, "report", examples=["expunge audit report audit", "expunge audit report audit --out report"])(report)
@@ -116,27 +107,25 @@ def add(app: typer.Typer) -> None:
 
 
 def report(
-    session: Session,
+    context: CommandContext,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="What expunge audit wrote.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="Where it goes; else DIR/report.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="Where it goes; else DIR/report.")] = None,
 ) -> None:
     """Write the paper's tables beside both arms, with verdicts and figures.
 
     One HTML page that needs nothing else, and the same in Markdown. Say `expunge verify evidence DIR` first: a report
-    is only as good as the results.
+    is only as good as those results.
     """
     from expunge.audit.report.report import write_report
 
-    with session.progress("Reporting", None):
+    with context.progress("Reporting", None):
         written = write_report(folder, out or folder / "report")
-    session.show({"written": written}, *(str(path) for path in written))
+    context.show({"written": written}, *(str(path) for path in written))
 
 
 def _command(name: str, text: str) -> Callable[..., None]:
     def run(
-        session: Session,
+        context: CommandContext,
         out: OutOption = Path("expunge-audit"),
         jobs: JobsOption = None,
         quick: QuickOption = False,
@@ -158,7 +147,7 @@ def _command(name: str, text: str) -> Callable[..., None]:
         names = [name] if name != "all" else list(EXPERIMENTS)
         if name == "all" and plan.keys is not None:
             names = [one for one in names if load_experiment(one).own_keys]
-        _run(session, names, out, plan, jobs, resume, backend, address)
+        _run(context, names, out, plan, jobs, resume, backend, address)
 
     run.__doc__ = text
     return run
@@ -190,7 +179,7 @@ def _plan(
 
 
 def _run(
-    session: Session,
+    context: CommandContext,
     names: list[str],
     out: Path,
     plan: Plan,
@@ -205,7 +194,7 @@ def _run(
         raise InputError(f"--backend is local or ray, not {backend!r}")
     workers = jobs or os.cpu_count() or 1
     for name in names:
-        with _watched(session, name) as watch:
+        with _progress_bar(context, name) as watch:
             done = run_experiment(
                 name,
                 out,
@@ -216,13 +205,13 @@ def _run(
                 resume=resume,
                 watch=watch,
             )
-        _tell(session, done)
-    session.note(f"Verify it without the solver: expunge verify evidence {out}")
+        _show_result(context, done)
+    context.note(f"Verify it without the solver: expunge verify evidence {out}")
 
 
 @contextmanager
-def _watched(session: Session, name: str) -> Iterator[Callable[[int, int, TaskRecord | None], None]]:
-    """A bar on standard error: tasks, operations a second, and what failed, by arm."""
+def _progress_bar(context: CommandContext, name: str) -> Iterator[Callable[[int, int, TaskRecord | None], None]]:
+    """A bar on standard error: tasks, operations per second, and what failed, by arm."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -230,12 +219,12 @@ def _watched(session: Session, name: str) -> Iterator[Callable[[int, int, TaskRe
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[status]}"),
     )
-    shown = not session.as_json and session.err.is_terminal
+    shown = not context.as_json and context.err.is_terminal
     started, rows, failures = time.monotonic(), 0, Counter[str]()
-    with Progress(*columns, console=session.err, transient=True, disable=not shown) as bar:
-        task = bar.add_task(name, total=None, told="")
+    with Progress(*columns, console=context.err, transient=True, disable=not shown) as bar:
+        task = bar.add_task(name, total=None, status="")
 
         def watch(done: int, total: int, record: TaskRecord | None) -> None:
             nonlocal rows
@@ -245,13 +234,13 @@ def _watched(session: Session, name: str) -> Iterator[Callable[[int, int, TaskRe
                 failures.update(row["arm"] for row in trials if row["status"] in ("failed", "refused"))
             rate = rows / max(1e-9, time.monotonic() - started)
             failed = ", ".join(f"{arm} {count}" for arm, count in sorted(failures.items())) or "none"
-            bar.update(task, completed=done, total=total, told=f"{rate:,.0f} operations/s; failed: {failed}")
+            bar.update(task, completed=done, total=total, status=f"{rate:,.0f} operations/s; failed: {failed}")
 
         yield watch
 
 
-def _tell(session: Session, done: FinishedRun) -> None:
-    """One line a result, or one object."""
+def _show_result(context: CommandContext, done: FinishedRun) -> None:
+    """One line per result, or one object."""
     from expunge.audit.experiments import load_experiment
 
     content: dict[str, Any] = {
@@ -265,4 +254,4 @@ def _tell(session: Session, done: FinishedRun) -> None:
     }
     experiment = load_experiment(done.experiment)
     heading = f"{experiment.title} ({experiment.section}): {done.seconds:.1f} s"
-    session.show(content, heading, *(f"  {line}" for line in experiment.headlines(done.numbers)))
+    context.show(content, heading, *(f"  {line}" for line in experiment.headlines(done.numbers)))

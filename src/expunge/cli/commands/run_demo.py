@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from expunge.cli.command_definition import command
-from expunge.cli.context import Session
+from expunge.cli.context import CommandContext, print_json_lines
 
-__all__ = ["add"]
+__all__ = ["register"]
 
 
-def add(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Register the command."""
     command(
         app,
@@ -25,30 +24,30 @@ def add(app: typer.Typer) -> None:
 
 
 def demo(
-    session: Session,
+    context: CommandContext,
     folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="Where it all goes.")] = Path(
         "expunge-demo"
     ),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Replace an earlier demo.", show_default=False)] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Replace an earlier demo.")] = False,
 ) -> None:
     """Take a tour on real data.
 
     Fit, ask, prune, erase a patient, verify the receipt, tamper with it, watch certificates expire. Needs nothing but
     this package, takes a few seconds, and leaves a folder to explore.
     """
-    # The demo stands above the command line and draws with its pens, so it is called by name.
-    tour: Any = import_module("expunge.demo")
-    console = session.out
-    console.quiet = session.as_json
-    done = tour.run(folder, fresh=fresh, console=console)
-    if session.as_json:
-        session.lines(
+    from expunge.demo import run
+
+    console = context.out
+    console.quiet = context.as_json
+    done = run(folder, fresh=fresh, console=console)
+    if context.as_json:
+        print_json_lines(
             [
                 {
                     "folder": folder,
                     "seconds": done.total,
                     "steps": [vars(step) for step in done.steps],
-                    "tampering": done.caught,
+                    "tampering": done.tampering,
                     **done.facts,
                     "next": done.next_commands,
                 }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from expunge.cli.command_definition import command
-from expunge.cli.context import Session
+from expunge.cli.context import CommandContext
 from expunge.errors import InputError, VerificationError
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from expunge.certificates.warranty import Warranty
     from expunge.store import Store, StoredMemory
 
-__all__ = ["add"]
+__all__ = ["register"]
 
 
-def add(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Register the command."""
     command(
         app,
@@ -35,16 +35,12 @@ def add(app: typer.Typer) -> None:
 
 
 def show(
-    session: Session,
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A memory; the whole store without it.", show_default=False)
-    ] = None,
-    entry: Annotated[str | None, typer.Argument(metavar="[ID]", help="One of its entries.", show_default=False)] = None,
+    context: CommandContext,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A memory; the whole store without it.")] = None,
+    entry: Annotated[str | None, typer.Argument(metavar="ID", help="One of its entries.")] = None,
     verifier_key: Annotated[
         bool,
-        typer.Option(
-            "--verifier-key", help="Print the key that its log verifies under, and nothing else.", show_default=False
-        ),
+        typer.Option("--verifier-key", help="Print the key that its log verifies under, and nothing else."),
     ] = False,
 ) -> None:
     """Show the store, a memory, or an entry.
@@ -54,37 +50,37 @@ def show(
     """
     if verifier_key and name is not None:
         raise InputError("the verifier key is the store's; leave NAME out")
-    with session.store() as store:
+    with context.store() as store:
         if verifier_key:
             key = store.log_key.to_text()
-            session.show({"verifier_key": key}, key)
+            context.show({"verifier_key": key}, key)
         elif name is None:
-            _store(session, store)
+            _show_store(context, store)
         elif entry is None:
-            _memory(session, name, store[name])
+            _show_memory(context, name, store[name])
         else:
-            _entry(session, store[name], entry)
+            _show_entry(context, store[name], entry)
 
 
-def _store(session: Session, store: Store) -> None:
+def _show_store(context: CommandContext, store: Store) -> None:
     from expunge.cli.output import counted, fields, listing
 
     rows: list[dict[str, Any]] = []
     damaged: dict[str, str] = {}
     for name in store.names():
         try:
-            rows.append(_line(name, store[name]))
+            rows.append(_memory_summary(name, store[name]))
         except VerificationError as problem:
             damaged[name] = str(problem)
     about = {"origin": store.origin, "verifier_key": store.log_key.to_text(), "leaves": store.size}
     columns = ["name", "entries", "pruned", "dimension", "subjects", "deletable"]
     parts = [listing(columns, [[str(row[column]) for column in columns] for row in rows], right=columns[1:])]
-    session.show(
-        {"store": session.place, **about, "memories": rows, "damaged": damaged},
+    context.show(
+        {"store": context.displayed_url, **about, "memories": rows, "damaged": damaged},
         *(parts if rows else []),
         fields(
             [
-                ("store", session.place),
+                ("store", context.displayed_url),
                 ("ledger", f"{counted(store.size, 'leaf', 'leaves')} of {about['origin']}"),
                 ("verifies under", f"{about['verifier_key']}"),
                 *(("DAMAGED", f"{name}: {what}") for name, what in damaged.items()),
@@ -94,10 +90,10 @@ def _store(session: Session, store: Store) -> None:
     if damaged:
         raise typer.Exit(1)
     if not rows:
-        session.note("No memory yet: expunge create NAME FILE --sigma S --nu N")
+        context.note("No memory yet: expunge create NAME FILE --sigma S --nu N")
 
 
-def _line(name: str, memory: StoredMemory) -> dict[str, Any]:
+def _memory_summary(name: str, memory: StoredMemory) -> dict[str, Any]:
     """One memory among others."""
     return {
         "name": name,
@@ -109,7 +105,7 @@ def _line(name: str, memory: StoredMemory) -> dict[str, Any]:
     }
 
 
-def _memory(session: Session, name: str, memory: StoredMemory) -> None:
+def _show_memory(context: CommandContext, name: str, memory: StoredMemory) -> None:
     from expunge.cli.output import fields
 
     check, groups = memory.check(), memory.partition
@@ -135,7 +131,7 @@ def _memory(session: Session, name: str, memory: StoredMemory) -> None:
     }
     sizes = ", ".join(f"{content[group]} {group}" for group in ("margin", "bound", "reserve"))
     verdict = "passed" if check.passed else "FAILED"
-    session.show(
+    context.show(
         content,
         fields(
             [
@@ -154,12 +150,12 @@ def _memory(session: Session, name: str, memory: StoredMemory) -> None:
         raise typer.Exit(1)
 
 
-def _entry(session: Session, memory: StoredMemory, entry: str) -> None:
+def _show_entry(context: CommandContext, memory: StoredMemory, entry: str) -> None:
     from expunge.cli.output import fields, snippet
 
     pruned = next((row for row in memory.warranties() if row.id == entry), None)
     if pruned is not None:
-        session.show({"pruned": True, **vars(pruned)}, fields(_warranty_rows(pruned)))
+        context.show({"pruned": True, **vars(pruned)}, fields(_warranty_fields(pruned)))
         return
     certificate = memory.certificate(entry)
     row = memory.ids.index(entry)
@@ -176,14 +172,14 @@ def _entry(session: Session, memory: StoredMemory, entry: str) -> None:
         "payload": memory.payload(entry),
         "certificate": asdict(certificate),
     }
-    session.show(
+    context.show(
         content,
         fields(
             [
                 ("entry", entry),
                 ("subject", subject or "none"),
                 ("weight", f"{weight:.6g} of at most {memory.cap:.6g}: {group}"),
-                ("certificate", _says(certificate)),
+                ("certificate", _certificate_text(certificate)),
                 ("value", ", ".join(f"{x:.6g}" for x in memory.values[row])),
                 ("payload", snippet(content["payload"], 2000) or "none"),
             ]
@@ -191,7 +187,7 @@ def _entry(session: Session, memory: StoredMemory, entry: str) -> None:
     )
 
 
-def _warranty_rows(row: Warranty) -> list[tuple[str, str]]:
+def _warranty_fields(row: Warranty) -> list[tuple[str, str]]:
     return [
         ("entry", row.id),
         ("pruned", f"{row.mode}, in edit {row.issued_at}"),
@@ -200,7 +196,7 @@ def _warranty_rows(row: Warranty) -> list[tuple[str, str]]:
     ]
 
 
-def _says(certificate: Certificate) -> str:
+def _certificate_text(certificate: Certificate) -> str:
     from expunge.certificates.certificate import ReserveCertificate
 
     if isinstance(certificate, ReserveCertificate):

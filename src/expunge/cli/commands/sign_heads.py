@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from expunge.cli.command_definition import command, group
-from expunge.cli.context import Session, read_file, write_file
-from expunge.cli.errors import PASSPHRASE
-from expunge.cli.trust_options import OriginOption, TrustOption, trusted
+from expunge.cli.context import CommandContext, print_json_lines, read_file, write_file
+from expunge.cli.options import ForceOption, OutOption
+from expunge.cli.trust_options import OriginOption, TrustOption, parse_trust
 from expunge.errors import InputError, VerificationError
 
 if TYPE_CHECKING:
@@ -21,12 +20,10 @@ if TYPE_CHECKING:
     from expunge.ledger.note import NoteKey, SignedNote
     from expunge.store import Store
 
-__all__ = ["add", "extension_in", "head_content", "head_of", "kept_head"]
-
-Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.", show_default=False)]
+__all__ = ["head_content", "kept_head", "parse_head", "register", "require_extension"]
 
 
-def add(app: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Register the commands."""
     checkpoint = group(
         "checkpoint",
@@ -35,7 +32,7 @@ def add(app: typer.Typer) -> None:
             "expunge checkpoint export --out head.txt",
             "expunge checkpoint check head.txt",
             "expunge checkpoint cosign head.txt --first --name witness.example/w1 \\\n"
-            "--key w1.pem --trust log.vkey --out cosigned.txt",
+            "--signing-key w1.pem --trust log.vkey --out cosigned.txt",
         ],
     )
     command(
@@ -52,9 +49,9 @@ def add(app: typer.Typer) -> None:
         "cosign",
         examples=[
             "expunge checkpoint cosign head.txt --first --name witness.example/w1 \\\n"
-            "--key w1.pem --trust log.vkey --out cosigned.txt",
+            "--signing-key w1.pem --trust log.vkey --out cosigned.txt",
             "expunge checkpoint cosign extension.txt --older cosigned.txt \\\n"
-            "--name witness.example/w1 --key w1.pem --trust log.vkey",
+            "--name witness.example/w1 --signing-key w1.pem --trust log.vkey",
         ],
     )(cosign)
     command(checkpoint, "merge", examples=["expunge checkpoint merge w1.txt w2.txt --out cosigned.txt"])(merge)
@@ -67,62 +64,48 @@ def add(app: typer.Typer) -> None:
 
 
 def export(
-    session: Session,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write it here.", show_default=False)
-    ] = None,
+    context: CommandContext,
+    out: OutOption = None,
     since: Annotated[
         Path | None,
-        typer.Option(
-            "--since",
-            metavar="FILE",
-            help="Export the proof that the log only grew since this head.",
-            show_default=False,
-        ),
+        typer.Option("--since", metavar="FILE", help="Export the proof that the log only grew since this head."),
     ] = None,
-    force: Force = False,
+    force: ForceOption = False,
 ) -> None:
     """Export the signed head of the log, or the proof that it extends an older one.
 
     Give heads away, often: whoever keeps one can later show that the log was truncated or rewritten, if it was.
     """
-    with session.store() as store:
+    with context.store() as store:
         if since is None:
             data = store.checkpoint().to_bytes()
         else:
             data = _extension(store, read_file(since), [store.log_key], store.origin)
-    head, _ = head_of(data)
+    head, _ = parse_head(data)
     if out is not None:
         write_file(out, data, force=force)
-    if session.as_json:
-        session.lines([{**head_content(head), "file": out, "text": data.decode()}])
+    if context.as_json:
+        print_json_lines([{**head_content(head), "file": out, "text": data.decode()}])
     elif out is None:
         print(data.decode(), end="")
     else:
-        session.out.print(f"{out}: head of {head.origin} at {head.size} leaves", markup=False)
+        context.out.print(f"{out}: head of {head.origin} at {head.size} leaves", markup=False)
 
 
 def cosign(
-    session: Session,
+    context: CommandContext,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A head, or with --older an extension proof.")],
-    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="The witness's name.", show_default=False)],
+    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="The witness's name.")],
     trust: TrustOption = None,
     origin: OriginOption = None,
     older: Annotated[
-        Path | None,
-        typer.Option(
-            "--older", metavar="FILE", help="The head cosigned last; the new one must extend it.", show_default=False
-        ),
+        Path | None, typer.Option("--older", metavar="FILE", help="The head cosigned last; the new one must extend it.")
     ] = None,
-    first: Annotated[
-        bool, typer.Option("--first", help="No head of this log was cosigned before.", show_default=False)
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write it here.", show_default=False)
-    ] = None,
-    force: Force = False,
+    first: Annotated[bool, typer.Option("--first", help="No head of this log was cosigned before.")] = False,
+    out: OutOption = None,
+    force: ForceOption = False,
 ) -> None:
-    """Cosign a head as a witness, with --key.
+    """Cosign a head as a witness, with --signing-key.
 
     Verifies first that the log signed it, and that nothing was cut off or rewritten since the head that was cosigned
     last: --older. Only a witness that has cosigned none of this log says --first instead.
@@ -132,26 +115,26 @@ def cosign(
     from expunge.ledger.signing import load_signing_key
     from expunge.verify import verify_consistency
 
-    if session.signing_key is None:
-        raise InputError("a witness signs with its own key: give --key (expunge keygen makes one)")
+    if context.signing_key is None:
+        raise InputError("a witness signs with its own key: give --signing-key (expunge keygen makes one)")
     if (older is None) != first:
         raise InputError("a witness cosigns what extends the head it cosigned last: give --older, or --first if none")
-    log_keys, log = trusted(trust, origin).log
+    log_keys, log = parse_trust(trust, origin).log
     data = read_file(file)
-    head, note = head_of(data)
+    head, note = parse_head(data)
     if older is not None:
-        verify_consistency(kept_head(read_file(older)), extension_in(data, file), log_keys, log)
+        verify_consistency(kept_head(read_file(older)), require_extension(data, file), log_keys, log)
     else:
         verify_checkpoint(note, log_keys, log)
-    key = load_signing_key(session.signing_key, os.environ.get(PASSPHRASE) or None)
+    key = load_signing_key(context.signing_key, context.passphrase)
     if any(known.public == key.public for known in log_keys):
-        raise InputError("that is the log's own key: a witness cosigns with a key of its own (--key)")
+        raise InputError("that is the log's own key: a witness cosigns with a key of its own (--signing-key)")
     signed = cosign_checkpoint(note, name, key, int(time.time())).to_bytes()
     witness = NoteKey(name, key.public, NoteAlgorithm.COSIGNATURE_V1).to_text()
     if out is not None:
         write_file(out, signed, force=force)
-    if session.as_json:
-        session.lines(
+    if context.as_json:
+        print_json_lines(
             [
                 {
                     **head_content(head),
@@ -166,24 +149,22 @@ def cosign(
     if out is None:
         print(signed.decode(), end="")
     else:
-        session.out.print(f"{out}: head of {head.origin} at {head.size} leaves, cosigned by {name}", markup=False)
-    session.note(f"witness key: {witness}")
+        context.out.print(f"{out}: head of {head.origin} at {head.size} leaves, cosigned by {name}", markup=False)
+    context.note(f"witness key: {witness}")
 
 
 def merge(
-    session: Session,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="One head, as several witnesses cosigned it.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write it here.", show_default=False)
-    ] = None,
-    force: Force = False,
+    context: CommandContext,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="One head, as several witnesses cosigned it.")],
+    out: OutOption = None,
+    force: ForceOption = False,
 ) -> None:
     """Put the cosignatures of several witnesses on one head together.
 
     Each witness cosigns the same head on its own; a verifier that asks for a quorum needs all of them in one file.
     Nothing is verified here: expunge verify checkpoint does that.
     """
-    (head, note), *others = [head_of(read_file(file)) for file in files]
+    (head, note), *others = [parse_head(read_file(file)) for file in files]
     for file, (_, other) in zip(files[1:], others, strict=True):
         if other.text != note.text:
             raise InputError(f"{file} is another head than {files[0]}: cosignatures are on one and the same")
@@ -193,17 +174,17 @@ def merge(
     data = note.to_bytes()
     if out is not None:
         write_file(out, data, force=force)
-    if session.as_json:
+    if context.as_json:
         names = [line.name for line in note.signatures]
-        session.lines([{**head_content(head), "signatures": names, "file": out, "text": data.decode()}])
+        print_json_lines([{**head_content(head), "signatures": names, "file": out, "text": data.decode()}])
     elif out is None:
         print(data.decode(), end="")
     else:
-        session.out.print(f"{out}: head of {head.origin}, {len(note.signatures)} signatures", markup=False)
+        context.out.print(f"{out}: head of {head.origin}, {len(note.signatures)} signatures", markup=False)
 
 
 def check(
-    session: Session,
+    context: CommandContext,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A head that was kept.")],
     trust: TrustOption = None,
     origin: OriginOption = None,
@@ -215,17 +196,17 @@ def check(
     from expunge.cli.output import verified_line
 
     kept = read_file(file)
-    head, _ = head_of(kept)
-    with session.store() as store:
-        keys = trusted(trust or [store.log_key.to_text()], origin)
-        new, _ = head_of(_extension(store, kept, *keys.log))
-    session.show(
+    head, _ = parse_head(kept)
+    with context.store() as store:
+        keys = parse_trust(trust or [store.log_key.to_text()], origin)
+        new, _ = parse_head(_extension(store, kept, *keys.log))
+    context.show(
         {"verified": True, "kept": head_content(head), "now": head_content(new)},
         verified_line(f"{new.size} leaves now extend the {head.size} of {file}"),
     )
 
 
-def head_of(data: bytes) -> tuple[Checkpoint, SignedNote]:
+def parse_head(data: bytes) -> tuple[Checkpoint, SignedNote]:
     """The head in a checkpoint or in an extension proof; not verified."""
     from expunge.ledger.checkpoint import parse_checkpoint
     from expunge.ledger.merkle.proof_file import parse_extension_proof
@@ -237,10 +218,10 @@ def head_of(data: bytes) -> tuple[Checkpoint, SignedNote]:
 
 def kept_head(data: bytes) -> bytes:
     """The signed head in a file that was kept: the file itself, or the newer head of an extension proof."""
-    return head_of(data)[1].to_bytes()
+    return parse_head(data)[1].to_bytes()
 
 
-def extension_in(data: bytes, file: Path) -> bytes:
+def require_extension(data: bytes, file: Path) -> bytes:
     """The same bytes, if they are an extension proof."""
     if not data.startswith(b"old "):
         raise InputError(f"{file} is a head; with --older it takes what expunge checkpoint export --since writes")
@@ -256,7 +237,7 @@ def _extension(store: Store, kept: bytes, log_keys: Iterable[NoteKey], origin: s
     """The proof that the log only grew since a kept head; a log that did not has none."""
     from expunge.verify import verify_consistency
 
-    head, _ = head_of(kept)
+    head, _ = parse_head(kept)
     if head.size > store.size:
         raise VerificationError(
             f"the kept head has {head.size} leaves, the log {store.size}: it was truncated",

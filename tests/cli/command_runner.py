@@ -1,23 +1,40 @@
-"""A small ward for the command line, and a way to call it."""
+"""Runs commands in this process or in a shell, and makes the table that they read."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from expunge.cli.app import app
 
-__all__ = ["ROOT", "answer", "answers", "call", "hours", "shell"]
+__all__ = [
+    "ROOT",
+    "TRUST",
+    "answer",
+    "answers",
+    "call",
+    "changed",
+    "code_of",
+    "damage",
+    "every_command",
+    "hours",
+    "shell",
+]
 
 ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {"EXPUNGE_STORE": None, "EXPUNGE_KEY": None, "EXPUNGE_PASSPHRASE": None, "EXPUNGE_TRACEBACK": None}
+TRUST = ("--trust", "log.vkey")
+ENVIRONMENT = dict.fromkeys(f"EXPUNGE_{name}" for name in ("STORE", "SIGNING_KEY", "PASSPHRASE", "TRACEBACK"))
 
 
 def call(*words: object, code: int = 0, **options: Any) -> Result:
@@ -66,3 +83,45 @@ def hours(path: Path, *, count: int = 40, patients: int = 5, seed: int = 1) -> P
     ]
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
     return path
+
+
+def code_of(*words: object, code: int = 1) -> str:
+    """The code of the error that a command ends with."""
+    done = call(*words, code=code)
+    (line,) = done.stderr.splitlines()
+    found = re.match(r"error: ([a-z0-9-]+): .", line)
+    assert found, line
+    assert "verified" not in done.stdout
+    assert answer(*words, code=code)["code"] == found.group(1)
+    return found.group(1)
+
+
+def changed(source: str, target: str, old: bytes, new: bytes) -> str:
+    """Copy a file with its first `old` replaced by `new`, and return the copy's name."""
+    data = Path(source).read_bytes()
+    assert old in data
+    Path(target).write_bytes(data.replace(old, new, 1))
+    return target
+
+
+def damage(name: str) -> None:
+    """Overwrite the state of a memory with zeros."""
+    with contextlib.closing(sqlite3.connect("expunge.db")) as database, database:
+        found = "(SELECT number FROM expunge_memories WHERE name = ?)"
+        changed = f"UPDATE expunge_states SET state = zeroblob(length(state)) WHERE memory = {found}"  # noqa: S608
+        assert database.execute(changed, (name,)).rowcount
+
+
+def every_command() -> dict[str, Any]:
+    """Commands by name, in the order of the help; those of a group as ``group name``."""
+    found: dict[str, Any] = {}
+
+    def walk(group: Any, prefix: str) -> None:
+        for name, command in group.commands.items():
+            if hasattr(command, "commands"):
+                walk(command, f"{prefix}{name} ")
+            else:
+                found[prefix + name] = command
+
+    walk(get_command(app), "")
+    return found

@@ -12,13 +12,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cli.ward import answer, call, shell
+from cli.command_runner import answer, call, shell
 from expunge import InputError, demo
+from expunge.demo.tour import MAX_WIDTH
 from expunge.verify import verify_receipt
+
+Tour = tuple[demo.DemoRun, str, float]
 
 
 @pytest.fixture(scope="module")
-def tour(tmp_path_factory: pytest.TempPathFactory) -> tuple[demo.Demo, str, float]:
+def tour(tmp_path_factory: pytest.TempPathFactory) -> Tour:
     """A finished demo, what it printed at 80 columns, and how long it took."""
     folder = tmp_path_factory.mktemp("demo") / "expunge demo"
     printed = io.StringIO()
@@ -27,13 +30,13 @@ def tour(tmp_path_factory: pytest.TempPathFactory) -> tuple[demo.Demo, str, floa
     return done, printed.getvalue(), time.perf_counter() - started
 
 
-def test_it_takes_seconds(tour: tuple[demo.Demo, str, float]) -> None:
+def test_it_takes_seconds(tour: Tour) -> None:
     done, _, took = tour
     assert took < 40.0
     assert 0.0 < sum(step.seconds for step in done.steps) <= done.total <= took
 
 
-def test_it_tells_the_whole_story(tour: tuple[demo.Demo, str, float]) -> None:
+def test_it_tells_the_whole_story(tour: Tour) -> None:
     done, text, _ = tour
     assert [step.name for step in done.steps] == ["fit", "ask", "prune", "erase", "verify", "tamper", "expire"]
     for said in (
@@ -50,7 +53,7 @@ def test_it_tells_the_whole_story(tour: tuple[demo.Demo, str, float]) -> None:
         *done.next_commands,
     ):
         assert said in text, said
-    assert set(done.caught.values()) == {
+    assert set(done.tampering.values()) == {
         "envelope-signature-invalid",
         "envelope-signer-unknown",
         "inclusion-root-mismatch",
@@ -62,7 +65,7 @@ def test_it_tells_the_whole_story(tour: tuple[demo.Demo, str, float]) -> None:
     assert done.facts["valid"] < done.facts["issued"]
 
 
-def test_nothing_sticks_out(tour: tuple[demo.Demo, str, float]) -> None:
+def test_nothing_sticks_out(tour: Tour) -> None:
     """Within 80 columns, but for the commands, which must stay in one piece to be copied."""
     done, text, _ = tour
     commands = {f"  {line}" for line in (f"cd {shlex.quote(str(done.folder))}", *done.next_commands)}
@@ -73,7 +76,7 @@ def test_nothing_sticks_out(tour: tuple[demo.Demo, str, float]) -> None:
 
 
 @pytest.mark.slow
-def test_the_next_three_commands_run_when_pasted(tour: tuple[demo.Demo, str, float]) -> None:
+def test_the_next_three_commands_run_when_pasted(tour: Tour) -> None:
     done, text, _ = tour
     pasted = [line.strip() for line in text.splitlines()][-5:-1]
     assert pasted == [f"cd {shlex.quote(str(done.folder))}", *done.next_commands]
@@ -84,7 +87,7 @@ def test_the_next_three_commands_run_when_pasted(tour: tuple[demo.Demo, str, flo
     assert "optimality ✓" in outputs[2]
 
 
-def test_the_folder_is_as_its_readme_says(tour: tuple[demo.Demo, str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_as_its_readme_says(tour: Tour, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tour[0].folder
     named = [line.split()[0] for line in (folder / "README.txt").read_text().splitlines() if "   " in line]
     assert {path.name for path in folder.iterdir()} == {
@@ -106,7 +109,7 @@ def test_the_folder_is_as_its_readme_says(tour: tuple[demo.Demo, str, float], mo
         verify_receipt((folder / "receipts" / "erasure.json").read_bytes(), [])
 
 
-def test_it_never_overwrites_what_it_did_not_make(tour: tuple[demo.Demo, str, float], tmp_path: Path) -> None:
+def test_it_never_overwrites_what_it_did_not_make(tour: Tour, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--fresh replaces it"):
         demo.run(tour[0].folder)
     mine = tmp_path / "mine"
@@ -133,7 +136,7 @@ def test_once_more_in_a_real_process(tmp_path: Path) -> None:
     )
     assert "Next" in again.stdout
     assert "\x1b" not in again.stdout
-    assert max(len(line) for line in again.stdout.splitlines()[:-7]) <= demo.WIDEST
+    assert max(len(line) for line in again.stdout.splitlines()[:-7]) <= MAX_WIDTH
     unset, *lines = again.stdout.splitlines()[-5:-1]
     assert unset.strip() == "unset EXPUNGE_STORE"
     for line in lines:

@@ -1,0 +1,291 @@
+"""``expunge serve``, ``token`` and ``mcp``: a store over HTTP, the tokens of its clients, and a memory over MCP."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from expunge.cli.command_definition import command, group
+from expunge.cli.context import CommandContext, make_console, print_json_lines
+from expunge.errors import InputError
+
+if TYPE_CHECKING:
+    from expunge.service.tokens import Token
+
+__all__ = ["register"]
+
+PANEL = "Serve"
+DEMO_FOLDER = Path("expunge-demo")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_LIFETIME = re.compile(r"([0-9]{1,6})([smhd])")
+
+
+def register(app: typer.Typer) -> None:
+    """Register the commands."""
+    command(
+        app,
+        "serve",
+        panel=PANEL,
+        examples=[
+            "expunge serve --demo",
+            "expunge serve --store sqlite:///ward.db",
+            "expunge serve --store postgresql://ward@db/ward \\\n--signing-key ward.pem --workers 4",
+            "expunge serve --host 0.0.0.0 --tls-cert ward.crt --tls-key ward.key",
+        ],
+    )(serve)
+    tokens = group(
+        "token",
+        summary="Make, list and revoke tokens for the service.",
+        examples=["expunge token create --scope read", "expunge token list", "expunge token revoke 5b3f9a0c12de"],
+    )
+    command(
+        tokens,
+        "create",
+        examples=[
+            "expunge token create --scope read --scope write",
+            "expunge token create --scope erase --memory icu-7 --expires 30d \\\n--note 'erasure desk'",
+        ],
+    )(create)
+    command(tokens, "list", examples=["expunge token list", "expunge token list --json"])(list_tokens)
+    command(tokens, "revoke", examples=["expunge token revoke 5b3f9a0c12de"])(revoke)
+    app.add_typer(tokens, rich_help_panel=PANEL)
+    command(
+        app,
+        "mcp",
+        panel=PANEL,
+        examples=[
+            "expunge mcp",
+            "expunge --store sqlite:///agent.db mcp --embed minilm",
+            "expunge mcp --transport http --port 8000",
+            "expunge mcp --embed my_package.vectors:embed --sigma 0.8",
+        ],
+    )(mcp)
+
+
+def serve(
+    context: CommandContext,
+    host: Annotated[str, typer.Option("--host", metavar="NAME", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="Port; 0 takes a free one.", min=0, max=65_535)
+    ] = 8000,
+    workers: Annotated[int, typer.Option("--workers", metavar="N", help="Processes.", min=1, max=64)] = 1,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Serve the demo's store, made if need be, with a token.")
+    ] = False,
+    folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="Where the demo is.")] = DEMO_FOLDER,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="PATH", help="Audit report to show: a file or folder."),
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate (PEM).")] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its private key (PEM).")] = None,
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Listen to other machines without TLS."),
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="N", help="Seconds that an edit waits for another.", min=0.1, max=3600)
+    ] = 30.0,
+    body_bytes: Annotated[int, typer.Option("--max-body", metavar="N", help="Bytes of a body.", min=1024)] = 8 << 20,
+    dimension: Annotated[
+        int, typer.Option("--max-dimension", metavar="N", help="Coordinates of a vector.", min=1)
+    ] = 4096,
+    batch: Annotated[int, typer.Option("--max-batch", metavar="N", help="Entries of a batch.", min=1)] = 1000,
+) -> None:
+    """Serve the store over HTTP, with the page.
+
+    Listens to this machine only, unless there is TLS. Nothing but health and the page's own files is open without a
+    token. Logs are JSON lines on standard error, without content. SIGTERM finishes what is in flight.
+    """
+    from expunge.service import require
+
+    require()
+    from expunge.service.server import Address
+    from expunge.service.server import serve as run
+    from expunge.service.settings import Limits, Settings
+
+    address = Address(host, port, tls_cert, tls_key, insecure).resolved()
+    if report is not None and not report.exists():
+        raise InputError(f"there is no report at {report}")
+    if demo:
+        context = _demo_context(context, folder)
+    token = _demo_token(context, demo)
+    settings = Settings(
+        url=context.url,
+        signing_key=context.signing_key,
+        timeout=timeout,
+        report=None if report is None else report.resolve(),
+        tls=address.tls,
+        limits=Limits(body_bytes=body_bytes, dimension=dimension, batch=batch),
+    )
+    link = address.url if token is None else f"{address.url}#token={token}"
+    context.show({"url": address.url, "token": token, "workers": workers}, f"expunge serves {link}")
+    sys.stdout.flush()
+    run(settings, address, workers)
+
+
+def create(
+    context: CommandContext,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option("--scope", metavar="SCOPE", help="read, write, erase, audit, admin, or all; repeat for more."),
+    ] = None,
+    memory: Annotated[str | None, typer.Option("--memory", metavar="NAME", help="Only for this memory.")] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option("--expires", metavar="TIME", help="Ends after so long: 90m, 12h, 30d."),
+    ] = None,
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Whose it is.")] = "",
+) -> None:
+    """Make a token for the service.
+
+    It is printed once and stored only as a hash. Scopes: read (content and questions), write (create and admit), erase
+    (delete, prune, erase subjects), audit (ledger, checks, metrics; no content), admin (drop, rebuild, holds, vacuum).
+    """
+    from expunge.service.tokens import SCOPES, Tokens, check_scopes
+
+    # What cannot be made should not leave an empty store behind.
+    wanted = check_scopes(SCOPES if "all" in (scope or []) else scope or [])
+    lifetime = _lifetime(expires)
+    with context.store(create=memory is None) as store:
+        text, token = Tokens(store).create(wanted, memory=memory, note=note, lifetime=lifetime)
+    context.show({"token": text, **_token_content(token)}, text)
+    context.note(f"{token.name} may {', '.join(sorted(token.scopes))}; the token is not shown again")
+
+
+def list_tokens(context: CommandContext) -> None:
+    """List the tokens, without their secrets."""
+    from expunge.cli.output import listing
+    from expunge.service.tokens import Tokens
+
+    with context.store() as store:
+        tokens = Tokens(store).all()
+    if context.as_json:
+        print_json_lines(_token_content(token) for token in tokens)
+        return
+    now = datetime.now(UTC).timestamp()
+    cells = [
+        [
+            token.name,
+            " ".join(sorted(token.scopes)),
+            token.memory or "",
+            _time_text(token.expires) or "",
+            "good" if token.live(now) else "expired" if token.revoked is None else "revoked",
+            token.note,
+        ]
+        for token in tokens
+    ]
+    context.out.print(listing(["token", "scopes", "memory", "expires (UTC)", "state", "note"], cells, right=[]))
+
+
+def revoke(
+    context: CommandContext,
+    name: Annotated[str, typer.Argument(metavar="TOKEN", help="Its name, as in the list.")],
+) -> None:
+    """End a token at once, for every worker."""
+    from expunge.service.tokens import Tokens
+
+    with context.store() as store:
+        token = Tokens(store).revoke(name)
+    context.show(_token_content(token), f"{token.name} is revoked")
+
+
+def mcp(
+    context: CommandContext,
+    memory: Annotated[str, typer.Option("--memory", metavar="NAME", help="The memory to keep notes in.")] = "notes",
+    embed: Annotated[
+        str, typer.Option("--embed", metavar="words|minilm|MODULE:FUNCTION", help="What turns texts into keys.")
+    ] = "words",
+    sigma: Annotated[float, typer.Option("--sigma", metavar="S", help="Width of the kernel.")] = 1.0,
+    nu: Annotated[float, typer.Option("--nu", metavar="N", help="Sparsity in (0, 1].")] = 0.5,
+    transport: Annotated[str, typer.Option("--transport", metavar="stdio|http", help="How clients connect.")] = "stdio",
+    host: Annotated[str, typer.Option("--host", metavar="NAME", help="With http: where to listen.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="With http: on which port.", min=1, max=65535)
+    ] = 8000,
+) -> None:
+    """Serve a memory to agents over MCP.
+
+    The tools remember, recall, forget, forget_subject, warranties and verify_receipt, over standard input and output or
+    HTTP (at /mcp, without authentication: for this machine only). Texts are embedded here: by hashed words, by the
+    offline model minilm (extra: embeddings), or by a function of yours. The memory begins with nothing; its cap follows
+    its size in recorded rebuilds.
+    """
+    if transport not in ("stdio", "http"):
+        raise InputError(f"--transport is stdio or http, not {transport!r}")
+    from expunge.integrations.embedding import find_embedding
+    from expunge.integrations.mcp import make_server
+    from expunge.problem.problem import Problem
+
+    # What cannot be served should not leave an empty store behind.
+    Problem.of([[0.0]], sigma=sigma, nu=nu)
+    function = find_embedding(embed)
+    with context.store(create=True) as store:
+        server = make_server(store, memory=memory, embed=function, sigma=sigma, nu=nu)
+        if transport == "stdio":
+            server.run()
+        else:
+            context.note(f"http://{host}:{port}/mcp")
+            server.run("streamable-http", host=host, port=port)
+
+
+def _demo_context(context: CommandContext, folder: Path) -> CommandContext:
+    """The context of the demo's store, which is made unless it is there."""
+    file = folder / "expunge.db"
+    if not file.exists():
+        from expunge.demo import run as run_demo
+
+        console = make_console()
+        console.quiet = True
+        context.note(f"Making the demo in {folder} (a few seconds) …")
+        run_demo(folder, console=console)
+    demo = CommandContext(f"sqlite:///{file}", None, context.as_json)
+    from expunge.service.server import add_demo_memory
+
+    with demo.store() as store:
+        add_demo_memory(store)
+    return demo
+
+
+def _demo_token(context: CommandContext, demo: bool) -> str | None:
+    """A token for the demo; for other stores a hint where there is none."""
+    from expunge.service.tokens import SCOPES, Tokens
+
+    with context.store() as store:
+        tokens = Tokens(store)
+        if demo:
+            return tokens.create(SCOPES, note="demo", lifetime=86_400.0)[0]
+        now = datetime.now(UTC).timestamp()
+        if not any(token.live(now) for token in tokens.all()):
+            context.note("this store has no token yet: expunge token create --scope read")
+    return None
+
+
+def _lifetime(text: str | None) -> float | None:
+    if text is None:
+        return None
+    found = _LIFETIME.fullmatch(text)
+    if found is None:
+        raise InputError(f"--expires is a number with s, m, h or d behind it, as in 30d, not {text!r}")
+    return float(found.group(1)) * _UNITS[found.group(2)]
+
+
+def _token_content(token: Token) -> dict[str, Any]:
+    return {
+        "name": token.name,
+        "scopes": sorted(token.scopes),
+        "memory": token.memory,
+        "note": token.note,
+        "created": _time_text(token.created),
+        "expires": _time_text(token.expires),
+        "revoked": _time_text(token.revoked),
+    }
+
+
+def _time_text(seconds: int | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
