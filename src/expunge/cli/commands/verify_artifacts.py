@@ -230,7 +230,7 @@ def proof(
 
     Shows that exactly the entries in the proof's reserve weigh exactly nothing.
     """
-    from expunge.cli.output import show_verified
+    from expunge.cli.output import group_sizes, show_verified
     from expunge.verify.proof import Proof, verify_proof
 
     claimed = Proof.from_bytes(read_file(file))
@@ -247,11 +247,7 @@ def proof(
         points, limit, width = parse_vectors(f"@{keys}", "--keys"), cap, sigma
     with context.progress("Verifying", None):
         verify_proof(claimed, points, cap=limit, sigma=width)
-    groups = {
-        "margin": int(claimed.margin.size),
-        "bound": int(claimed.bound.size),
-        "reserve": int(claimed.reserve.size),
-    }
+    groups = group_sizes(claimed)
     context.show(
         {"verified": True, **groups}, f"{file.name}: {groups['reserve']} of {claimed.size} weights are exactly zero"
     )
