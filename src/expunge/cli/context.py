@@ -196,7 +196,7 @@ def read_file(path: Path, *, limit: int = 1 << 30) -> bytes:
 
 
 def write_file(path: Path, data: bytes, *, force: bool = False) -> None:
-    """Write a new file, or replace one when told to."""
+    """Write a new file, or with `force` replace one."""
     try:
         with path.open("wb" if force else "xb") as file:
             file.write(data)

@@ -35,6 +35,7 @@ __all__ = [
     "erasure_complete",
     "event_rows",
     "fields",
+    "group_sizes",
     "listing",
     "preview_content",
     "preview_rows",
@@ -213,6 +214,11 @@ def erasure_complete(event: dict[str, Any]) -> bool:
 def verified_line(what: str) -> Text:
     """The last word of a verification that held."""
     return Text.assemble(("verified", "bold green"), "  ", what)
+
+
+def group_sizes(groups: Any) -> dict[str, int]:
+    """How many entries each group of a partition, or of a proof of one, has."""
+    return {name: int(getattr(groups, name).size) for name in ("margin", "bound", "reserve")}
 
 
 def show_verified(context: CommandContext, checked: Iterable[str]) -> None:

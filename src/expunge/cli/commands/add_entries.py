@@ -106,6 +106,7 @@ def create(
     The store is made if it is not there yet, and a signing key beside it unless --signing-key names one; a new key is
     encrypted if $EXPUNGE_PASSPHRASE is set.
     """
+    from expunge.cli.output import duration_text, fields, group_sizes
     from expunge.problem.problem import Problem
     from expunge.store.store import check_name
 
@@ -122,24 +123,20 @@ def create(
                 if name in store.names():
                     raise InputError(f"there is a memory {name!r} already; take another name")
         fitted = Memory.fit(**table.arguments, sigma=sigma, nu=nu, cap=cap)
-        groups, deletable = fitted.partition, fitted.deletable
+        groups, deletable = group_sizes(fitted.partition), fitted.deletable
         size, limit, check, index = len(fitted), fitted.cap, fitted.check(), None
     else:
         with context.store(create=True) as store:
             memory = store.create(name, **table.arguments, sigma=sigma, nu=nu, cap=cap)
-            groups, deletable = memory.partition, memory.deletable
+            groups, deletable = group_sizes(memory.partition), memory.deletable
             size, limit, check = len(memory), memory.cap, memory.check()
             index = store.receipts(name, limit=1)[0].index
     elapsed = time.perf_counter() - started
-    from expunge.cli.output import duration_text, fields
-
     content = {
         "name": name,
         "dry_run": dry_run,
         "entries": size,
-        "margin": int(groups.margin.size),
-        "bound": int(groups.bound.size),
-        "reserve": int(groups.reserve.size),
+        **groups,
         "cap": limit,
         "sigma": sigma,
         "deletable": deletable,
@@ -154,10 +151,7 @@ def create(
         fields(
             [
                 ("memory", f"{name}{' (dry run: nothing was stored)' if dry_run else ''}"),
-                (
-                    "entries",
-                    f"{size}: {groups.margin.size} margin, {groups.bound.size} bound, {groups.reserve.size} reserve",
-                ),
+                ("entries", f"{size}: {', '.join(f'{count} {group}' for group, count in groups.items())}"),
                 ("keys", _column_names(table.key_names)),
                 ("values", _column_names(table.value_names)),
                 ("cap, width", f"{limit:.6g}, {sigma:g}; {deletable} entries can be deleted at this cap"),

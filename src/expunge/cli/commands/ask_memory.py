@@ -187,11 +187,13 @@ def prove(
     Takes the stored keys as exact numbers and proves the partition into margin, bound and reserve, so that a reserve
     weight is exactly zero and not just small. Exits with 1 if the proof fails.
     """
+    from expunge.cli.output import duration_text, fields, group_sizes
+
     with context.store() as store, context.progress(f"Proving {name}", None):
         proof = store[name].prove()
     if out is not None:
         write_file(out, proof.to_bytes(), force=force)
-    groups = {"margin": int(proof.margin.size), "bound": int(proof.bound.size), "reserve": int(proof.reserve.size)}
+    groups = group_sizes(proof)
     proved = proof.outcome == "proved"
     content = {
         "outcome": proof.outcome,
@@ -204,8 +206,6 @@ def prove(
     weights = (
         f"{groups['margin']} between 0 and the cap, {groups['bound']} at the cap, {groups['reserve']} exactly zero"
     )
-    from expunge.cli.output import duration_text, fields
-
     context.show(
         content,
         fields(

@@ -106,17 +106,15 @@ def _memory_summary(name: str, memory: StoredMemory) -> dict[str, Any]:
 
 
 def _show_memory(context: CommandContext, name: str, memory: StoredMemory) -> None:
-    from expunge.cli.output import fields
+    from expunge.cli.output import fields, group_sizes
 
-    check, groups = memory.check(), memory.partition
+    check, groups = memory.check(), group_sizes(memory.partition)
     pruned = memory.warranties()
     valid = sum(row.status == "valid" for row in pruned)
     content: dict[str, Any] = {
         "name": name,
         "entries": len(memory),
-        "margin": int(groups.margin.size),
-        "bound": int(groups.bound.size),
-        "reserve": int(groups.reserve.size),
+        **groups,
         "pruned": len(pruned),
         "warranties_valid": valid,
         "dimension": memory.dimension,
@@ -129,7 +127,7 @@ def _show_memory(context: CommandContext, name: str, memory: StoredMemory) -> No
         "digest": memory.digest,
         "check": {"mass": check.mass, "box": check.box, "stationarity": check.stationarity, "passed": check.passed},
     }
-    sizes = ", ".join(f"{content[group]} {group}" for group in ("margin", "bound", "reserve"))
+    sizes = ", ".join(f"{count} {group}" for group, count in groups.items())
     verdict = "passed" if check.passed else "FAILED"
     context.show(
         content,

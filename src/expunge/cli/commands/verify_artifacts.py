@@ -230,7 +230,7 @@ def proof(
 
     Shows that exactly the entries in the proof's reserve weigh exactly nothing.
     """
-    from expunge.cli.output import show_verified
+    from expunge.cli.output import group_sizes, show_verified
     from expunge.verify.proof import verify_proof
     from expunge.verify.proof_format import Proof
 
@@ -248,11 +248,7 @@ def proof(
         points, limit, width = parse_vectors(f"@{keys}", "--keys"), cap, sigma
     with context.progress("Verifying", None):
         verify_proof(claimed, points, cap=limit, sigma=width)
-    groups = {
-        "margin": int(claimed.margin.size),
-        "bound": int(claimed.bound.size),
-        "reserve": int(claimed.reserve.size),
-    }
+    groups = group_sizes(claimed)
     context.show(
         {"verified": True, **groups}, f"{file.name}: {groups['reserve']} of {claimed.size} weights are exactly zero"
     )
