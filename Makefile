@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 # One BLAS thread a worker: the suite runs one process a core.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: install browser quick test demo docs serve screenshots lint types borders format audit audit-quick bench sequential warranties proofs \
+.PHONY: install browser quick coverage test demo docs serve screenshots lint types borders format audit audit-quick bench sequential warranties proofs \
 	bounds durable service selection gate licences release soak clean
 
 $(STAMP): pyproject.toml
@@ -30,6 +30,9 @@ quick: $(STAMP)
 	$(VENV)/bin/ruff format --check --quiet
 	git diff --name-only --diff-filter=d $(BASE) -- '*.py' | xargs --no-run-if-empty $(VENV)/bin/mypy
 	$(THREADS) $(PYTHON) -m pytest -q -n auto -m "not slow" $(addprefix tests/,$(CORE))
+
+coverage: $(STAMP)
+	$(THREADS) $(PYTHON) -m pytest -q -n auto -m "not slow" --cov --cov-report=term $(addprefix tests/,$(CORE))
 
 test: $(STAMP) browser
 	$(THREADS) $(PYTHON) -m pytest -n auto

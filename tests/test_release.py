@@ -94,6 +94,7 @@ def test_the_sdist_has_what_it_takes_to_build_and_test(built: tuple[Path, Path])
         names = {name.partition("/")[2] for name in sdist.getnames()}
     wanted = ["pyproject.toml", "Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"]
     wanted += ["src/expunge/py.typed", "tests/test_release.py", "tools/release.py", "docs/index.md", ".importlinter"]
+    wanted += ["CITATION.cff", "CODE_OF_CONDUCT.md", ".pre-commit-config.yaml", ".ci/run"]
     assert [name for name in wanted if name not in names] == []
     assert not [name for name in names if "__pycache__" in name or name.startswith((".venv", "out/"))]
 
