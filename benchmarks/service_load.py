@@ -3,9 +3,9 @@
 `expunge serve` runs as it would in earnest, two workers by default, on a store on disk. After a few seconds that do
 not count, the clients only read, for a quarter of the time; then seven in ten requests read and the others edit, so
 that the two can be compared: if edits held up reads, the reads' times would be those of the edits. Each client
-remembers what it was promised. Afterwards the service is stopped, and every memory has to hold exactly what was
-promised, and the whole store has to verify. With ``--kill`` a worker is killed in the middle, the busier one: clients
-ask again with the same idempotency key, and nothing may be lost or done twice.
+remembers which edits were acknowledged. Afterwards the service is stopped, every memory has to hold exactly these, and
+the whole store has to verify. With ``--kill`` the busier worker is killed in the middle: clients send the request
+again with the same idempotency key, and nothing may be lost or done twice.
 
     python benchmarks/service_load.py                       # a minute on each store
     python benchmarks/service_load.py --kill                # the same, with a worker killed half-way
@@ -56,13 +56,13 @@ WARMING = 3.0
 
 @dataclass
 class Client:
-    """One connection, what it was promised, and how long that took."""
+    """One connection, which entries were acknowledged, and how long requests took."""
 
     address: str
     headers: dict[str, str]
     number: int
     retry: bool
-    promised: dict[str, str] = field(default_factory=dict)
+    acknowledged: dict[str, str] = field(default_factory=dict)
     took: dict[str, list[float]] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     retried: int = 0
@@ -77,7 +77,7 @@ class Client:
         while time.monotonic() < until:
             memory = f"m{self._rng.integers(MEMORIES)}"
             chance = self._rng.integers(100)
-            mine = [item for item, place in self.promised.items() if place == memory]
+            mine = [item for item, place in self.acknowledged.items() if place == memory]
             if reading or chance < READS or (chance >= READS + ADMISSIONS and not mine):
                 body = {"queries": self._rng.standard_normal((1, DIMENSION)).tolist()}
                 self._ask("read alone" if reading else "read", f"/v1/memories/{memory}/read", body, 200)
@@ -86,9 +86,9 @@ class Client:
                 name = f"c{self.number}-{self._count}"
                 body = {"key": self._rng.standard_normal(DIMENSION).tolist(), "value": [1.0, 2.0], "id": name}
                 if self._ask("admit", f"/v1/memories/{memory}/admit", body, 201):
-                    self.promised[name] = memory
+                    self.acknowledged[name] = memory
             elif self._ask("delete", f"/v1/memories/{memory}/delete", {"id": mine[0]}, 200):
-                del self.promised[mine[0]]
+                del self.acknowledged[mine[0]]
 
     def _ask(self, what: str, path: str, body: dict[str, Any], status: int) -> bool:
         sent = self.headers | {"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())}
@@ -154,24 +154,26 @@ def judged(
     url: str,
     key: Path | None,
 ) -> dict[str, Any]:
-    """What was measured, after the store was held to what was promised."""
+    """What was measured, after the store was compared with what was acknowledged."""
     errors = [error for client in clients for error in client.errors]
     with expunge.open(url, key) as store:
         verified = store.verify()
         for number in range(MEMORIES):
             name = f"m{number}"
             there = {item for item in store[name].ids if item.startswith("c")}
-            promised = {item for client in clients for item, where in client.promised.items() if where == name}
+            acknowledged = {item for client in clients for item, where in client.acknowledged.items() if where == name}
             # A client that gave up does not know whether its last edit was made.
-            if there != promised and not errors:
-                raise SystemExit(f"{kind} {name}: {len(there - promised)} too many, {len(promised - there)} lost")
-    asked = sum(len(times) for client in clients for times in client.took.values())
+            if there != acknowledged and not errors:
+                raise SystemExit(
+                    f"{kind} {name}: {len(there - acknowledged)} too many, {len(acknowledged - there)} lost"
+                )
+    requests = sum(len(times) for client in clients for times in client.took.values())
     return {
         "store": kind,
         "workers": chosen.workers,
         "clients": chosen.clients,
         "seconds": chosen.seconds,
-        "requests": asked,
+        "requests": requests,
         "errors": len(errors),
         "error_examples": sorted(set(errors))[:5],
         "server_errors": sum(line["status"] >= 500 for line in lines),
@@ -184,7 +186,7 @@ def judged(
             **{what: counted(clients, what) / chosen.seconds for what in ("read", "admit", "delete")},
         },
         "verified": vars(verified),
-        "entries_promised": sum(len(client.promised) for client in clients),
+        "entries_promised": sum(len(client.acknowledged) for client in clients),
     }
 
 
@@ -257,8 +259,8 @@ def main() -> None:
         rows.append(row)
         print(
             f"{kind:>10}  {row['clients']} clients, {row['workers']} workers, {row['workers_killed']} killed: "
-            f"{row['requests']} requests, {row['errors']} errors, {row['retried']} asked again; "
-            f"{row['verified']['leaves']} leaves and {row['entries_promised']} entries as promised, all verified"
+            f"{row['requests']} requests, {row['errors']} errors, {row['retried']} sent again; "
+            f"{row['verified']['leaves']} leaves and {row['entries_promised']} entries as acknowledged, all verified"
         )
         for what, times in row["times"].items():
             if times["count"]:

@@ -64,7 +64,7 @@ STORE_WIDE = {"/metrics", "/v1/erasures", "/v1/verify", "/v1/vacuum"}
 FILLED = {"{name}": "icu", "{entry:path}": "e1", "{index}": "0", "{job}": "x", "{number}": "12345"}
 
 
-def guarded(service: ServiceClient) -> dict[tuple[str, str], APIRoute]:
+def authorized_routes(service: ServiceClient) -> dict[tuple[str, str], APIRoute]:
     found = [route for route in routes_of(service.app) if isinstance(route, AuthorizedRoute)]
     return {(method, route.path): route for route in found for method in route.methods or ()}
 
@@ -88,7 +88,7 @@ def path_of(template: str, **other: str) -> str:
 
 
 def test_every_route_is_decided(service: ServiceClient) -> None:
-    assert set(guarded(service)) == set(DECIDED)
+    assert set(authorized_routes(service)) == set(DECIDED)
     others = {
         getattr(route, "path", None) for route in routes_of(service.app) if not isinstance(route, AuthorizedRoute)
     }

@@ -80,10 +80,10 @@ def routes_with_bodies(service: ServiceClient) -> list[tuple[str, list[str]]]:
     found = [
         route for route in routes_of(service.app) if isinstance(route, AuthorizedRoute) and route.body_field is not None
     ]
-    return [(route.path.replace("{name}", "icu"), list(_form(route).model_fields)) for route in found]
+    return [(route.path.replace("{name}", "icu"), list(_body_model(route).model_fields)) for route in found]
 
 
-def _form(route: Any) -> Any:
+def _body_model(route: Any) -> Any:
     return route.body_field.field_info.annotation
 
 

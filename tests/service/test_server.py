@@ -43,10 +43,10 @@ def token_of(url: str, key: Path | None = None) -> dict[str, str]:
 
 
 class Editors:
-    """Threads that admit entries until they are told to stop, and remember what they were promised."""
+    """Threads that admit entries until they are told to stop, and remember which were acknowledged."""
 
     def __init__(self, address: str, headers: dict[str, str], names: list[str], each: int = 2) -> None:
-        self.promised: dict[str, set[str]] = {name: set() for name in names}
+        self.acknowledged: dict[str, set[str]] = {name: set() for name in names}
         self.unanswered: dict[str, set[str]] = {name: set() for name in names}
         self.refused: list[str] = []
         self._address, self._headers, self._over = address, headers, threading.Event()
@@ -70,12 +70,12 @@ class Editors:
                     time.sleep(0.05)
                     continue
                 if response.status_code == 201:
-                    self.promised[name].add(item)
+                    self.acknowledged[name].add(item)
                 else:
                     self.refused.append(response.text)
 
     def count(self) -> int:
-        return sum(map(len, self.promised.values()))
+        return sum(map(len, self.acknowledged.values()))
 
     def stop(self) -> None:
         self._over.set()
@@ -83,9 +83,9 @@ class Editors:
             thread.join(60)
 
     def check(self, url: str, key: Path | None = None) -> None:
-        """Everything that was promised is there; nothing is there that was not asked for; the ledger agrees."""
+        """Everything that was acknowledged is there; nothing is there that was not asked for; the ledger agrees."""
         with expunge.open(url, key) as store:
-            for name, items in self.promised.items():
+            for name, items in self.acknowledged.items():
                 there = {one for one in store[name].ids if one.startswith(f"{name}-")}
                 assert items <= there
                 assert there - items <= self.unanswered[name]

@@ -1,7 +1,7 @@
-"""The store over HTTP: tokens, problems, jobs, metrics, and the page. :mod:`expunge.service.app` is the way in.
+"""The store over HTTP: tokens, problem details, jobs, metrics, and the page.
 
-Read it first (what is put together), then :mod:`expunge.service.auth` (who gets in) and
-:mod:`expunge.service.executor` (where the work happens). The guide is ``docs/guides/service.md``.
+Imports the store and everything below it, and the packages of the extra ``service``; only the command line imports it.
+Start with `app.py`, which builds the application, then `auth.py` and `routes/edits.py` (``docs/guides/service.md``).
 """
 
 from __future__ import annotations

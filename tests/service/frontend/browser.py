@@ -33,8 +33,8 @@ __all__ = [
     "Visitor",
     "axe_findings",
     "chromium",
+    "create_memories",
     "fact",
-    "furnish",
     "launched",
     "map_of",
     "mark_positions",
@@ -92,12 +92,12 @@ class RunningService:
 
 
 @contextmanager
-def serving(folder: Path, *, furnished: bool = True, report: Path | None = None) -> Iterator[RunningService]:
-    """The service on a port of its own, over a new store, with memories in it if ``furnished``."""
+def serving(folder: Path, *, with_memories: bool = True, report: Path | None = None) -> Iterator[RunningService]:
+    """The service on a port of its own, over a new store, with memories in it if ``with_memories``."""
     url = f"sqlite:///{folder / 'page.db'}"
     with open_store(url, origin=ORIGIN) as store:
-        if furnished:
-            furnish(store)
+        if with_memories:
+            create_memories(store)
         token, _ = Tokens(store).create(SCOPES)
     app = create_app(Settings(url, report=report))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
@@ -115,7 +115,7 @@ def serving(folder: Path, *, furnished: bool = True, report: Path | None = None)
         thread.join(30)
 
 
-def furnish(store: Store) -> None:
+def create_memories(store: Store) -> None:
     """Memories with entries of every kind.
 
     ``ward`` has two coordinates and, after prunings and an erasure, every group; ``icu`` has six. ``practice`` is there
@@ -180,18 +180,18 @@ class Visitor:
         self.page.evaluate("() => new Promise((resolve) => setTimeout(resolve))")
         self.page.wait_for_selector("main[aria-busy=false]")
 
-    def hear(self, message: ConsoleMessage) -> None:
+    def on_console(self, message: ConsoleMessage) -> None:
         """Note what the console says; that a request failed is said in the page, and is not a fault."""
         if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
             self.complaints.append(message.text)
 
-    def stayed_at_home(self) -> None:
-        """Nothing was asked of anybody else, and the browser complained of nothing: no breach of the policy either."""
+    def check_traffic(self) -> None:
+        """Raise if the browser sent a request elsewhere, or reported an error or a breach of the policy."""
         elsewhere = [url for url in self.requests if not url.startswith((self.service.url, "blob:", "data:"))]
         if elsewhere or self.complaints:
-            raise AssertionError(f"asked {elsewhere}, heard {self.complaints}")
+            raise AssertionError(f"requests {elsewhere}, console {self.complaints}")
 
-    def asked(self, request: Request) -> None:
+    def on_request(self, request: Request) -> None:
         """Note a request."""
         self.requests.append(request.url)
 
@@ -211,8 +211,8 @@ def visiting(
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **more)
     context.set_default_timeout(PATIENCE)
     visitor = Visitor(context.new_page(), service)
-    context.on("request", visitor.asked)
-    context.on("console", visitor.hear)
+    context.on("request", visitor.on_request)
+    context.on("console", visitor.on_console)
     visitor.page.on("pageerror", lambda error: visitor.complaints.append(str(error)))
     try:
         if token is not None:

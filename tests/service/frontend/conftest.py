@@ -31,10 +31,10 @@ def window() -> Iterator[Browser]:
 
 @pytest.fixture
 def visitor(window: Browser, site: RunningService) -> Iterator[Visitor]:
-    """A visit that is signed in; whatever a test does on it, it stays at home."""
+    """A visit that is signed in; afterwards its traffic is checked."""
     with visiting(window, site) as visit:
         yield visit
-        visit.stayed_at_home()
+        visit.check_traffic()
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def test_every_view_is_accessible_and_fits(window: Browser, site: RunningService
             page.set_viewport_size({"width": 1600, "height": 900})
             page.emulate_media(color_scheme="dark")
             found[route] += [f"{page.evaluate(SIDEWAYS)} px sideways at 1600", *axe_findings(page)]
-        visit.stayed_at_home()
+        visit.check_traffic()
     assert found == {route: ["0 px sideways at 360", "0 px sideways at 1600"] for route in VIEWS}
 
 

@@ -117,7 +117,7 @@ def test_verifying_what_was_pasted_without_signing_in_or_network(window: Browser
             first = visit.page.locator(".steps li.failed").first
             expect(first).to_contain_text(error) if error else expect(first).to_have_count(0)
         assert len(visit.requests) == seen, "nothing that is pasted leaves the browser"
-        visit.stayed_at_home()
+        visit.check_traffic()
 
 
 def test_verifying_files(visitor: Visitor, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_signing_in_by_hand_and_out_again(window: Browser, site: RunningService)
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
         assert page.evaluate("() => sessionStorage.length") == 0
-        visit.stayed_at_home()
+        visit.check_traffic()
 
 
 def test_a_token_in_the_address_is_taken_out_of_it(visitor: Visitor) -> None:
@@ -62,7 +62,7 @@ def test_a_token_that_may_only_read_is_offered_no_erasure(window: Browser, site:
         visit.page.locator("table.entries button").first.click()
         expect(visit.page.get_by_role("link", name="Ask with its key")).to_be_visible()
         expect(visit.page.get_by_role("link", name="Delete …")).to_have_count(0)
-        visit.stayed_at_home()
+        visit.check_traffic()
 
 
 def test_the_overview_has_the_numbers_of_every_memory(visitor: Visitor) -> None:

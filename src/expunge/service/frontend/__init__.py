@@ -1,4 +1,5 @@
-"""The page: static files, and the routes that serve them and the report.
+"""The page: static files with a verifier of their own, and the routes that need no token.
 
-Its scripts share no code with the Python verifier, and tests hold the two together. Start with `files.py`.
+Imports the service's authorization and the store; its scripts share no code with the Python verifier, and tests compare
+the two. Start with `files.py`, then `static/app.js`.
 """

@@ -1,1 +1,4 @@
-"""The routes of the service, by what they are about. Each says which scopes it takes (:mod:`expunge.service.auth`)."""
+"""The routes under ``/v1``, one module per kind of resource; each route declares the scopes that it takes.
+
+Imports the rest of the service and the store. Start with `edits.py`.
+"""

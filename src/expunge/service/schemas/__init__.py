@@ -1,4 +1,4 @@
-"""The shapes of HTTP bodies: requests, responses and cursors, as the OpenAPI description gives them.
+"""Bodies of requests and responses, and cursors, as the OpenAPI description gives them.
 
-Imports pydantic and the settings' limits. Start with `requests.py`.
+Imports pydantic, FastAPI's parameter types and the settings' limits. Start with `requests.py`.
 """
