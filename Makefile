@@ -38,7 +38,7 @@ test: $(STAMP) browser
 	$(THREADS) $(PYTHON) -m pytest -n auto
 
 demo: $(STAMP)
-	$(PYTHON) -m expunge.demo --fresh
+	$(VENV)/bin/expunge demo --fresh
 
 docs: $(STAMP)
 	$(PYTHON) -m sphinx -q -W --keep-going -b html docs build/site

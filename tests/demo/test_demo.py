@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import shlex
-import sys
 import time
 from pathlib import Path
 
@@ -123,17 +122,14 @@ def test_it_never_overwrites_what_it_did_not_make(tour: Tour, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_once_more_in_a_real_process(tmp_path: Path) -> None:
-    """`python -m expunge.demo` is what `make demo` calls; then again, fresh, from the command line."""
+    """`expunge demo --fresh` is what `make demo` calls."""
     first = shell("expunge demo --json", tmp_path)
     found = json.loads(first.stdout)
     assert found["folder"] == "expunge-demo"
     assert len(found["next"]) == 3
     assert "error: input-error: expunge-demo has an earlier demo" in shell("expunge demo", tmp_path, code=2).stderr
-    python = shlex.quote(sys.executable)
     # With a store of one's own set, as the README has it.
-    again = shell(
-        f"{python} -m expunge.demo --fresh", tmp_path, COLUMNS="120", LC_ALL="C", EXPUNGE_STORE="sqlite:///ward.db"
-    )
+    again = shell("expunge demo --fresh", tmp_path, COLUMNS="120", LC_ALL="C", EXPUNGE_STORE="sqlite:///ward.db")
     assert "Next" in again.stdout
     assert "\x1b" not in again.stdout
     assert max(len(line) for line in again.stdout.splitlines()[:-7]) <= MAX_WIDTH

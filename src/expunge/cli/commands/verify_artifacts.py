@@ -20,7 +20,6 @@ from expunge.cli.context import CommandContext, jsonable, print_json_lines, read
 from expunge.cli.trust_options import (
     OriginOption,
     QuorumOption,
-    Trust,
     TrustOption,
     WitnessOption,
     parse_trust,
@@ -30,8 +29,6 @@ from expunge.errors import InputError, VerificationError
 
 if TYPE_CHECKING:
     from expunge.ledger.event import Event
-    from expunge.ledger.note import NoteKey
-    from expunge.verify.evidence_format import Bundle
 
 __all__ = ["register"]
 
@@ -123,8 +120,11 @@ def receipt(
     path = inclusion if inclusion is not None else beside if beside.is_file() else None
     location = "not checked: no inclusion proof was given"
     if path is not None:
-        index = _verified_index(data, read_file(path), trusted, witness_keys, needed)
-        location = f"leaf {index} of {trusted.origin}"
+        from expunge.verify import verify_inclusion
+
+        now = int(time.time())
+        proof = verify_inclusion(data, read_file(path), *trusted.log, witnesses=witness_keys, quorum=needed, now=now)
+        location = f"leaf {proof.index} of {trusted.origin}"
     elif witness_keys:
         raise InputError("witnesses cosign the head in an inclusion proof; give --inclusion")
     if subject is not None or salt is not None:
@@ -175,6 +175,7 @@ def evidence(
         _verify_audit(context, file)
         return
     from expunge.cli.output import show_verified
+    from expunge.verify import verify_evidence
 
     trusted = parse_trust(trust, origin)
     witness_keys, needed = parse_witnesses(witness, quorum)
@@ -182,7 +183,17 @@ def evidence(
         raise InputError("witnesses cosign the head of the log; leave out --no-log, or --witness")
     data = read_file(file, limit=2**31)
     with context.progress("Recomputing", None):
-        bundle = _verified_bundle(data, trusted, witness_keys, needed, require_log=log, require_prior=prior)
+        log_keys, of_log = trusted.log if log else (None, None)
+        bundle = verify_evidence(
+            data,
+            trusted.keys,
+            log_keys=log_keys,
+            origin=of_log,
+            witnesses=witness_keys,
+            quorum=needed,
+            now=int(time.time()),
+            require_prior=prior,
+        ).bundle
     checked = ["signature", "form", *(["inclusion"] if log else []), *(["cosignatures"] if witness_keys else [])]
     checked += ["commitments", "state", *(["prior state"] if bundle.prior is not None else []), "optimality"]
     checked += [word for word, part in (("proof", bundle.proof), ("reference", bundle.reference)) if part is not None]
@@ -269,41 +280,3 @@ def _check_subject(event: Event | None, subject: str | None, salt: str | None) -
         raise VerificationError(
             f"this is not the summary of an erasure of {subject!r} under this salt", code="commitment-mismatch"
         )
-
-
-def _verified_index(
-    receipt: bytes, proof: bytes, trusted: Trust, witness_keys: tuple[NoteKey, ...], quorum: int
-) -> int:
-    """The leaf at which a receipt is in the log, once its proof is verified."""
-    from expunge.ledger.merkle.proof_file import parse_inclusion_proof
-    from expunge.verify import verify_inclusion
-
-    verify_inclusion(receipt, proof, *trusted.log, witnesses=witness_keys, quorum=quorum, now=int(time.time()))
-    return parse_inclusion_proof(proof).index
-
-
-def _verified_bundle(
-    data: bytes,
-    trusted: Trust,
-    witness_keys: tuple[NoteKey, ...],
-    quorum: int,
-    *,
-    require_log: bool,
-    require_prior: bool,
-) -> Bundle:
-    """A bundle, once everything in it is verified."""
-    from expunge.verify import verify_evidence
-    from expunge.verify.evidence_format import parse_bundle
-
-    log_keys, origin = trusted.log if require_log else (None, None)
-    verify_evidence(
-        data,
-        trusted.keys,
-        log_keys=log_keys,
-        origin=origin,
-        witnesses=witness_keys,
-        quorum=quorum,
-        now=int(time.time()),
-        require_prior=require_prior,
-    )
-    return parse_bundle(data)
