@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from expunge import DeletionRefused, StoreError
 from expunge.ledger.signing import SigningKey
@@ -15,7 +15,7 @@ from expunge.store import (
     Store,
 )
 from expunge.store.backends.tables import requests
-from expunge.store.encryption import seal_request, token, unseal_request
+from expunge.store.encryption import token, unseal_request
 from expunge.store.idempotency import strengthened
 
 from .conftest import Place
@@ -124,21 +124,3 @@ def test_a_guessable_key_opens_nothing_without_the_signing_key(place: Place) -> 
     assert unseal_request(store.uuid, strong, rows[token(store.uuid, strong)])["asked"]["subject"] == "patient-1"
     # Another signing key is another pepper; the same one is the same on every machine.
     assert place.open()._identity.pepper == pepper != replace(store._identity, signing_key=SigningKey.generate()).pepper
-
-
-def test_a_request_of_before_still_answers(place: Place) -> None:
-    store = place.open()
-    memory = fill(store)
-    first = memory.delete(["e5"], idempotency_key="one")
-    strong = strengthened(store._identity.pepper, "one")
-    with store._database.writing("test") as connection:
-        sealed = connection.execute(select(requests.c.answer)).scalar_one()
-        document = unseal_request(memory.uuid, strong, bytes(sealed))
-        old = {"token": token(memory.uuid, "one"), "answer": seal_request(memory.uuid, "one", document)}
-        connection.execute(update(requests).values(**old))
-        connection.commit()
-    size = store.size
-    assert reloaded(place).delete(["e5"], idempotency_key="one") == first
-    with pytest.raises(Conflict):
-        reloaded(place).delete(["e6"], idempotency_key="one")
-    assert store.size == size

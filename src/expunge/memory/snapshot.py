@@ -327,7 +327,7 @@ def _warranties(arrays: dict[str, AnyArray], header: dict[str, Any], sites: int)
             np.array(item["neighbours"], dtype=np.int64),
             np.array([float.fromhex(text) for text in item["kernels"]]),
             item["expired_at"],
-        ).without_a_repeated_sketch()
+        )
         for item in header["pruned"]
     }
     salts = arrays["archive_salt"].tobytes()
@@ -342,6 +342,8 @@ def _warranties(arrays: dict[str, AnyArray], header: dict[str, Any], sites: int)
         )
         for row, (name, subject) in enumerate(header["archived"])
     }
+    if any(np.unique(record.neighbours).size < record.neighbours.size for record in records.values()):
+        raise InputError("a warranty names a neighbour twice")
     if not {record.anchor for record in records.values()} <= set(anchors):
         raise InputError("a warranty refers to an anchor that is not there")
     if {name for name, record in records.items() if record.mode == "archive"} != set(archive):

@@ -35,8 +35,6 @@ class Request:
     scope: str
     key: str
     asked: dict[str, Any]
-    # The key as it is: rows of before were sealed under that.
-    plain: str
 
     @classmethod
     def of(cls, scope: str, pepper: bytes, key: str | None, **asked: Any) -> Request | None:
@@ -54,21 +52,19 @@ class Request:
     @classmethod
     def under(cls, scope: str, pepper: bytes, key: str, asked: dict[str, Any]) -> Request:
         """A request under a key that is known to be one."""
-        return cls(scope, strengthened(pepper, key), asked, key)
+        return cls(scope, strengthened(pepper, key), asked)
 
     def answered(self, connection: Connection) -> dict[str, Any] | None:
         """The earlier answer; Conflict when the key was used for another request."""
-        for key in (self.key, self.plain):
-            found = select(requests.c.answer).where(requests.c.token == token(self.scope, key))
-            sealed = connection.execute(found).scalar()
-            if sealed is None:
-                continue
-            document = unseal_request(self.scope, key, bytes(sealed))
-            if document["asked"] != self.asked:
-                raise Conflict("this idempotency key was used for another request; nothing was done")
-            answer: dict[str, Any] = document["answer"]
-            return answer
-        return None
+        found = select(requests.c.answer).where(requests.c.token == token(self.scope, self.key))
+        sealed = connection.execute(found).scalar()
+        if sealed is None:
+            return None
+        document = unseal_request(self.scope, self.key, bytes(sealed))
+        if document["asked"] != self.asked:
+            raise Conflict("this idempotency key was used for another request; nothing was done")
+        answer: dict[str, Any] = document["answer"]
+        return answer
 
     def note(self, connection: Connection, answer: dict[str, Any]) -> None:
         """Remember the answer, in the transaction that makes it true."""

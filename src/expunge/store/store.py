@@ -52,7 +52,7 @@ from expunge.store.row_writer import Pen
 from expunge.store.rows import Facts, Image
 from expunge.store.signed_receipt import SignedReceipt
 from expunge.store.stored_memory import StoredMemory, check_expected
-from expunge.store.subject_erasure import Erased, SubjectErasure, part_of, read_erasure, write_erasure
+from expunge.store.subject_erasure import Erased, SubjectErasure, part_key, part_of, read_erasure, write_erasure
 
 __all__ = ["Store", "check_name"]
 
@@ -505,7 +505,7 @@ class Store:
         if name not in self:
             return None
         stored = self[name]
-        key = None if request is None else part_of(request, self._identity.pepper, stored.uuid, subject).plain
+        key = None if request is None else part_key(request, stored.uuid)
         try:
             receipt = stored.delete(subject=subject, idempotency_key=key)
             return Erased(name, stored.uuid, receipt.outcome, receipt)

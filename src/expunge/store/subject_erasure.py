@@ -10,7 +10,7 @@ from expunge.store.idempotency import Request
 from expunge.store.ledger_tables import leaf_at
 from expunge.store.signed_receipt import SignedReceipt, read_receipt, write_receipt
 
-__all__ = ["Erased", "SubjectErasure", "part_of", "read_erasure", "write_erasure"]
+__all__ = ["Erased", "SubjectErasure", "part_key", "part_of", "read_erasure", "write_erasure"]
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,15 @@ class SubjectErasure:
         return {part.memory: part.applied for part in self.memories if part.applied}
 
 
+def part_key(request: Request, uuid: str) -> str:
+    """The idempotency key of the deletion that an erasure makes in one memory."""
+    return hashlib.sha256(f"expunge/part/v1\n{uuid}\n{request.key}".encode()).hexdigest()
+
+
 def part_of(request: Request, pepper: bytes, uuid: str, subject: str) -> Request:
     """The request that an erasure makes to one memory."""
-    key = hashlib.sha256(f"expunge/part/v1\n{uuid}\n{request.key}".encode()).hexdigest()
-    return Request.under(uuid, pepper, key, {"verb": "delete", "ids": None, "subject": subject})
+    asked = {"verb": "delete", "ids": None, "subject": subject}
+    return Request.under(uuid, pepper, part_key(request, uuid), asked)
 
 
 def write_erasure(done: SubjectErasure) -> dict[str, Any]:

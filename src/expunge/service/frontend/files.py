@@ -21,7 +21,7 @@ from expunge.errors import ExpungeError
 from expunge.service.context import house_of
 from expunge.service.json_response import Answer
 from expunge.store import Store
-from expunge.store.backends.tables import HEAD
+from expunge.store.backends.schema_version import SCHEMA_VERSION
 
 __all__ = ["PAGE", "add_open_routes", "ticket"]
 
@@ -116,6 +116,6 @@ def _look(store: Store) -> None:
 
     from expunge.errors import StoreError
 
-    row = store._database.glance(text("SELECT version_num FROM expunge_schema"))
-    if row is None or row[0] != HEAD:
+    row = store._database.glance(text("SELECT version FROM expunge_schema"))
+    if row is None or row[0] != SCHEMA_VERSION:
         raise StoreError("the schema is not the one that this program knows")

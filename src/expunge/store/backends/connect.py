@@ -1,4 +1,4 @@
-"""From a URL to a database that is ready: the right kind, the newest schema, an identity."""
+"""From a URL to a database that is ready: the right kind, its tables, an identity."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from expunge.attestation.statements import Clock
 from expunge.errors import InputError
 from expunge.store.backends.database import Database
 from expunge.store.backends.postgres import Postgres
-from expunge.store.backends.schema_version import revision_of, upgrade
+from expunge.store.backends.schema_version import SCHEMA_VERSION, prepare_schema, schema_version
 from expunge.store.backends.sqlite import Sqlite
-from expunge.store.backends.tables import HEAD
 from expunge.store.identity import Identity, KeySource, establish, recognise
 
 __all__ = ["connect", "displayed", "enter"]
@@ -43,9 +42,9 @@ def displayed(url: URL) -> str:
 def enter(
     database: Database, key: KeySource, beside: Path | None, passphrase: str | None, origin: str | None, clock: Clock
 ) -> Identity:
-    """Bring the schema up to date and recognise the store, or establish a new one."""
+    """Recognise the store, or make the tables and establish a new one."""
     with database.reading() as connection:
-        if revision_of(connection) == HEAD:
+        if schema_version(connection) == SCHEMA_VERSION:
             identity = recognise(connection, key, beside, passphrase, origin, clock)
             if identity is not None:
                 known = identity
@@ -53,13 +52,11 @@ def enter(
                 database.recover()
                 return known
     with database.writing("expunge schema") as connection:
-        upgrade(connection)
+        prepare_schema(connection)
         identity = recognise(connection, key, beside, passphrase, origin, clock)
         if identity is None:
             identity = establish(connection, key, beside, passphrase, origin, clock)
         connection.commit()
-    # The log still has what a migration took away.
-    database.recover()
     return identity
 
 

@@ -1,4 +1,4 @@
-"""The tables of a store. `migrations/` creates them; a test holds the two together.
+"""The tables of a store. :mod:`expunge.store.backends.schema_version` creates them.
 
 Format: ``docs/formats/store.md``. Whatever tells of an entry is sealed (:mod:`expunge.store.encryption`); what is not
 sealed is structure. A value of another kind than its column's is found out on reading
@@ -15,8 +15,6 @@ from sqlalchemy import Column, ForeignKey, Index, MetaData, Table
 from expunge.store.backends.column_types import Bytes, Number, SmallNumber, Words
 
 __all__ = [
-    "HEAD",
-    "VERSION_TABLE",
     "anchors",
     "checkpoints",
     "entries",
@@ -34,10 +32,6 @@ __all__ = [
     "store",
     "tokens",
 ]
-
-# The newest revision in `migrations/versions`; revisions sort as text.
-HEAD = "0003"
-VERSION_TABLE = "expunge_schema"
 
 metadata = MetaData()
 

@@ -30,10 +30,9 @@ from expunge.ledger.statement import Statement, Subject, parse_statement
 from expunge.memory.receipt import Receipt
 from expunge.memory.version import View
 from expunge.store.backends.database import Database, translated
-from expunge.store.backends.schema_version import revision_of, upgrade
+from expunge.store.backends.schema_version import check_schema, prepare_schema, schema_version
 from expunge.store.backends.sqlite import Sqlite
 from expunge.store.backends.tables import (
-    HEAD,
     checkpoints,
     holds,
     ledger,
@@ -84,7 +83,7 @@ def write_backup(connection: Connection, path: Path) -> None:
     target = Sqlite(URL.create("sqlite", database=str(partial)), timeout=1.0)
     try:
         with target.writing("backup") as copy:
-            upgrade(copy)
+            prepare_schema(copy)
             for table in metadata.sorted_tables:
                 wanted = select(table).order_by(*table.primary_key.columns)
                 if table is secrets:
@@ -161,9 +160,7 @@ def _backup(path: Path) -> Iterator[Connection]:
     engine = create_engine(address, hide_parameters=True)
     try:
         with translated(), engine.connect() as copy:
-            revision = revision_of(copy)
-            if revision != HEAD:
-                raise StoreError(f"{path} has schema {revision}, not {HEAD}; open it once to bring it up to date")
+            check_schema(schema_version(copy), str(path))
             yield copy
     finally:
         engine.dispose()
