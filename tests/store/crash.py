@@ -11,7 +11,7 @@ from typing import Any
 
 import expunge
 from expunge.store import Store, StoredMemory
-from expunge.store import crash_points as points
+from expunge.store.edits import crash_points
 
 from .traces import needles_of, traces
 from .ward import arrival, fill
@@ -113,7 +113,7 @@ class Ruin:
 def at_points(verbs: Iterable[str] = ("delete",)) -> Iterator[tuple[str, list[Any]]]:
     """Every point of every verb."""
     for verb in verbs:
-        for point in points.POINTS:
+        for point in crash_points.CRASH_POINTS:
             yield verb, ["point", point]
 
 

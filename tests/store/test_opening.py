@@ -22,7 +22,7 @@ from expunge.cli.context import Session
 from expunge.ledger.errors import SigningKeyExposed, SigningKeyMissing
 from expunge.ledger.signing import SigningKey, load_signing_key, save_signing_key
 from expunge.store.backends import tables
-from expunge.store.backends.connect import displayed
+from expunge.store.backends.connect import url_without_password
 from expunge.store.backends.schema_version import SCHEMA_VERSION
 
 from .conftest import Place
@@ -137,7 +137,7 @@ def test_a_url_is_shown_without_its_password() -> None:
         "postgresql://ann:hunter2@host/ward",
         "postgresql://ann@host/ward?password=hunter2&sslpassword=hunter2",
     ):
-        for shown in (displayed(make_url(url)), Session(url).place):
+        for shown in (url_without_password(make_url(url)), Session(url).place):
             assert shown.startswith("postgresql://ann")
             assert "hunter2" not in shown
     assert Session("sqlite:///a:b@c.db").place == "sqlite:///a:b@c.db"
@@ -344,7 +344,7 @@ def test_a_lost_connection_is_a_store_error_and_the_next_call_works(server: Serv
     store = postgres_place.open()
     memory = fill(store)
     seen = appearance(memory)
-    from expunge.store import crash_points as points
+    from expunge.store.edits import crash_points
 
     def cut(point: str) -> None:
         if point == "signed":
@@ -354,12 +354,12 @@ def test_a_lost_connection_is_a_store_error_and_the_next_call_works(server: Serv
                     " AND state = 'idle in transaction'"
                 )
 
-    points.listen(cut)
+    crash_points.set_hook(cut)
     try:
         with pytest.raises(StoreError):
             memory.delete("e5")
     finally:
-        points.listen(None)
+        crash_points.set_hook(None)
     assert appearance(memory) == seen
     memory.delete("e5")
     store.verify()

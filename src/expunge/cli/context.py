@@ -72,9 +72,9 @@ class Session:
             return self.url
         from sqlalchemy import make_url
 
-        from expunge.store.backends.connect import displayed
+        from expunge.store.backends.connect import url_without_password
 
-        return displayed(make_url(self.url))
+        return url_without_password(make_url(self.url))
 
     @cached_property
     def out(self) -> Console:

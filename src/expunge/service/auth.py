@@ -11,7 +11,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi.routing import APIRoute, APIRouter
-from sqlalchemy import select
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,7 +19,6 @@ from expunge.service.context import House, house_of
 from expunge.service.request_errors import Forbidden, NotFound, TooLarge, Unauthenticated, UnsupportedMediaType
 from expunge.service.tokens import SCOPES, Scope, Token
 from expunge.store import StoredMemory
-from expunge.store.backends.tables import memories
 
 __all__ = ["Guarded", "caller", "memory_of", "needs", "router"]
 
@@ -108,8 +106,7 @@ def _named(house: House, uuid: str) -> str | None:
     """Name of the memory with a UUID, by which it goes in a path if its name does not fit into one."""
     if not uuid.isascii() or not uuid.isprintable():
         return None
-    row = house.store._database.glance(select(memories.c.name).where(memories.c.uuid == uuid))
-    return None if row is None else row.name
+    return house.store.name_of(uuid)
 
 
 def _check_body(request: Request, house: House) -> None:

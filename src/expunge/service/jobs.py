@@ -29,8 +29,7 @@ from expunge.service.log_format import where_it_broke
 from expunge.service.problems import problem_of
 from expunge.store import Conflict, Store
 from expunge.store.backends.tables import jobs
-from expunge.store.encryption import seal_request, unseal_request
-from expunge.store.idempotency import strengthened
+from expunge.store.encryption import decrypt_request, encrypt_request
 
 __all__ = ["Job", "Jobs"]
 
@@ -73,7 +72,6 @@ class Jobs:
 
     def __init__(self, store: Store, desk: Desk, clock: Callable[[], float] = time.time) -> None:
         self._store = store
-        self._database = store._database
         self._desk = desk
         self._clock = clock
         self._worker = secrets.token_hex(8)
@@ -120,8 +118,8 @@ class Jobs:
 
     def counts(self) -> dict[str, int]:
         """How many jobs there are, by state."""
-        with self._database.reading() as connection:
-            rows = connection.execute(select(jobs.c.state, func.count()).group_by(jobs.c.state)).all()
+        with self._store.reading() as connection:
+            rows = connection.rows(select(jobs.c.state, func.count()).group_by(jobs.c.state))
         return {str(state): int(count) for state, count in rows}
 
     async def _attended(self, job: Job, *, again: bool = False) -> Job:
@@ -181,19 +179,19 @@ class Jobs:
         """The row of a job, and whether it was made just now."""
         now = int(self._clock() * 1000)
         row = {
-            "token": _token(name),
+            "id_hash": _id_hash(name),
             "kind": kind.name,
             "state": "queued",
             "done": 0,
             "total": 1,
             "worker": self._worker,
             "created": now,
-            "beat": now,
+            "heartbeat": now,
             "content": self._sealed(name, spec, None, None),
         }
-        with self._database.writing(f"{self._store.uuid} jobs") as connection:
+        with self._store.writing("jobs") as connection:
             connection.execute(delete(jobs).where(jobs.c.created < now - int(KEPT * 1000)))
-            known = connection.execute(select(jobs).where(jobs.c.token == row["token"])).first()
+            known = connection.first(select(jobs).where(jobs.c.id_hash == row["id_hash"]))
             if known is None:
                 connection.execute(insert(jobs), row)
                 connection.commit()
@@ -205,27 +203,27 @@ class Jobs:
         return job, False
 
     def _row(self, name: str) -> Job | None:
-        row = self._database.glance(select(jobs).where(jobs.c.token == _token(name)))
+        row = self._store.read_row(select(jobs).where(jobs.c.id_hash == _id_hash(name)))
         return None if row is None else self._job(name, row)
 
     def _take(self, job: Job) -> bool:
         """Become the one who works on it; False if another was faster."""
         now = max(int(self._clock() * 1000), job.updated + 1)
-        with self._database.writing(f"{self._store.uuid} jobs") as connection:
+        with self._store.writing("jobs") as connection:
             taken = connection.execute(
                 update(jobs)
-                .where(jobs.c.token == _token(job.id), jobs.c.beat == job.updated, jobs.c.state == job.state)
-                .values(worker=self._worker, state="queued", beat=now)
+                .where(jobs.c.id_hash == _id_hash(job.id), jobs.c.heartbeat == job.updated, jobs.c.state == job.state)
+                .values(worker=self._worker, state="queued", heartbeat=now)
             )
             connection.commit()
         return taken.rowcount == 1
 
     def _update(self, name: str, **values: Any) -> None:
-        with self._database.writing(f"{self._store.uuid} jobs") as connection:
+        with self._store.writing("jobs") as connection:
             connection.execute(
                 update(jobs)
-                .where(jobs.c.token == _token(name), jobs.c.worker == self._worker)
-                .values(beat=int(self._clock() * 1000), **values)
+                .where(jobs.c.id_hash == _id_hash(name), jobs.c.worker == self._worker)
+                .values(heartbeat=int(self._clock() * 1000), **values)
             )
             connection.commit()
 
@@ -234,7 +232,7 @@ class Jobs:
         self._update(name, state=state, content=content, **reached)
 
     def _job(self, name: str, row: Any) -> Job:
-        content = unseal_request(f"{self._store.uuid} job", name, bytes(row.content))
+        content = decrypt_request(f"{self._store.uuid} job", name, row.content)
         return Job(
             id=name,
             kind=KINDS[row.kind],
@@ -242,21 +240,21 @@ class Jobs:
             done=row.done,
             total=row.total,
             created=row.created,
-            updated=row.beat,
+            updated=row.heartbeat,
             spec=content["spec"],
             result=content["result"],
             problem=content["problem"],
         )
 
     def _sealed(self, name: str, spec: dict[str, Any], result: Any, problem: Any) -> bytes:
-        return seal_request(f"{self._store.uuid} job", name, {"spec": spec, "result": result, "problem": problem})
+        return encrypt_request(f"{self._store.uuid} job", name, {"spec": spec, "result": result, "problem": problem})
 
     def _derived(self, kind: str, key: str) -> str:
         """Id of the job under an idempotency key: whoever has the one can have the other."""
-        strong = strengthened(self._store._identity.pepper, key)
+        strong = self._store.peppered_key(key)
         told = f"expunge/job-id/v1\n{self._store.uuid}\n{kind}\n{strong}".encode()
         return base64.urlsafe_b64encode(hashlib.sha256(told).digest()).decode().rstrip("=")
 
 
-def _token(name: str) -> bytes:
+def _id_hash(name: str) -> bytes:
     return hashlib.sha256(b"expunge/job/v1\n" + name.encode("utf-8", "surrogatepass")).digest()

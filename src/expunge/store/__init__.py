@@ -9,16 +9,17 @@ from __future__ import annotations
 from expunge.attestation.statements import Clock, utc_now
 from expunge.errors import InputError
 from expunge.ledger.event import EVENT_TYPE, Event, parse_event, subject_commitment
-from expunge.store.backends.connect import connect, enter
+from expunge.store.backends.connect import connect, open_identity
 from expunge.store.backends.database import Vacuumed
-from expunge.store.edit_preview import Preview
+from expunge.store.edits.edit_preview import Preview
+from expunge.store.edits.signed_receipt import SignedReceipt
 from expunge.store.errors import Busy, Conflict, Stale
 from expunge.store.identity import KeySource
 from expunge.store.ledger_tables import Leaf
 from expunge.store.legal_holds import Hold
-from expunge.store.maintenance.backup import Restored
 from expunge.store.maintenance.integrity import Verified
-from expunge.store.signed_receipt import SignedReceipt
+from expunge.store.maintenance.restore import Restored
+from expunge.store.rows import MemorySummary
 from expunge.store.store import Store
 from expunge.store.stored_memory import StoredMemory
 from expunge.store.subject_erasure import Erased, SubjectErasure
@@ -31,6 +32,7 @@ __all__ = [
     "Event",
     "Hold",
     "Leaf",
+    "MemorySummary",
     "Preview",
     "Restored",
     "SignedReceipt",
@@ -64,9 +66,9 @@ def open(  # noqa: A001 — expunge.open is the public word
     """
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= 86_400:
         raise InputError(f"timeout must be a number of seconds, not {timeout!r}")
-    database, beside = connect(url, float(timeout))
+    database, default_key = connect(url, float(timeout))
     try:
-        identity = enter(database, signing_key, beside, passphrase, origin, clock)
+        identity = open_identity(database, signing_key, default_key, passphrase, origin, clock)
     except BaseException:
         database.engine.dispose()
         raise

@@ -21,7 +21,6 @@ from expunge.errors import ExpungeError
 from expunge.service.context import house_of
 from expunge.service.json_response import Answer
 from expunge.store import Store
-from expunge.store.backends.schema_version import SCHEMA_VERSION
 
 __all__ = ["PAGE", "add_open_routes", "ticket"]
 
@@ -53,7 +52,7 @@ def add_open_routes(app: FastAPI) -> None:
         """Whether the store answers, with the schema that this program knows."""
         house = house_of(request)
         try:
-            await house.desk.read(_look, house.store)
+            await house.desk.read(house.store.check_schema)
         except ExpungeError:
             return Answer({"status": "not ready"}, status_code=503, headers={"Retry-After": "1"})
         return Answer({"status": "ready"})
@@ -92,7 +91,7 @@ def _good(store: Store, text: str) -> bool:
 
 
 def _code(store: Store, end: str) -> str:
-    return hmac.new(store._identity.secret, b"expunge/report/v1\n" + end.encode(), "sha256").hexdigest()
+    return store.mac(b"expunge/report/v1\n" + end.encode()).hex()
 
 
 def _file(root: Path, path: str) -> Path:
@@ -109,13 +108,3 @@ def _file(root: Path, path: str) -> Path:
     if not file.is_relative_to(folder) or not file.is_file():
         raise HTTPException(404)
     return file
-
-
-def _look(store: Store) -> None:
-    from sqlalchemy import text
-
-    from expunge.errors import StoreError
-
-    row = store._database.glance(text("SELECT version FROM expunge_schema"))
-    if row is None or row[0] != SCHEMA_VERSION:
-        raise StoreError("the schema is not the one that this program knows")

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 from fastapi import Request
-from sqlalchemy import select
 from starlette.responses import Response
 
 from expunge.certificates.certificate import ReserveCertificate
@@ -19,8 +18,7 @@ from expunge.service.memory_map.projection_plane import ERASURES, chart_content,
 from expunge.service.request_errors import NotFound
 from expunge.service.schemas import responses as shapes
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, place_of, position
-from expunge.store import Leaf, StoredMemory
-from expunge.store.backends.tables import leaves
+from expunge.store import StoredMemory
 
 __all__ = ["routes"]
 
@@ -153,7 +151,4 @@ def _pruned(view: View, name: str) -> dict[str, Any]:
 
 def _erased(house: House, memory: StoredMemory) -> tuple[list[dict[str, Any]], int]:
     """The latest erased entries of a memory, and how many were erased in all."""
-    wanted = select(leaves).where(leaves.c.memory == memory.uuid, leaves.c.kind.in_(ERASURES))
-    with house.store._database.reading() as connection:
-        rows = connection.execute(wanted.order_by(leaves.c.number.desc())).all()
-    return erased_content(Leaf(row.number, row.kind, row.memory, row.edit, bytes(row.envelope)) for row in rows)
+    return erased_content(house.store.newest_leaves(memories=[memory.uuid], kinds=ERASURES))

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import Query, Request
-from sqlalchemy import select
 from starlette.responses import Response
 
 from expunge.errors import InputError
@@ -26,7 +25,6 @@ from expunge.service.schemas import responses as shapes
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position
 from expunge.service.schemas.requests import Submission
 from expunge.store import EVENT_TYPE, Leaf, Store, parse_event
-from expunge.store.backends.tables import leaves, memories
 
 __all__ = ["routes"]
 
@@ -152,14 +150,8 @@ def keys_of(store: Store) -> dict[str, str]:
 
 def _listed(house: House, memory: str | None, before: int | None, limit: int) -> dict[str, Any]:
     names = _names(house)
-    wanted = select(leaves).order_by(leaves.c.number.desc()).limit(limit + 1)
-    if before is not None:
-        wanted = wanted.where(leaves.c.number < before)
-    if memory is not None:
-        wanted = wanted.where(leaves.c.memory.in_([uuid for uuid, name in names.items() if name == memory]))
-    with house.store._database.reading() as connection:
-        rows = connection.execute(wanted).all()
-    found = [Leaf(row.number, row.kind, row.memory, row.edit, bytes(row.envelope)) for row in rows]
+    wanted = None if memory is None else [uuid for uuid, name in names.items() if name == memory]
+    found = house.store.newest_leaves(memories=wanted, before=before, limit=limit + 1)
     items = [_line(leaf, names) for leaf in found[:limit]]
     return {"items": items, "next": cursor(items[-1]["index"]) if len(found) > limit else None}
 
@@ -190,8 +182,7 @@ def _leaf(store: Store, index: int, names: dict[str, str], memory: str | None) -
 
 
 def _names(house: House) -> dict[str, str]:
-    with house.store._database.reading() as connection:
-        return {row.uuid: row.name for row in connection.execute(select(memories.c.uuid, memories.c.name))}
+    return {memory.uuid: memory.name for memory in house.store.memories()}
 
 
 def _head(note: SignedNote) -> dict[str, Any]:

@@ -6,9 +6,10 @@ There is one version so far, so nothing is migrated. A later version adds a func
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Connection, MetaData, Table, Text, insert, inspect, text
+from sqlalchemy import Column, MetaData, Table, Text, insert, inspect, text
 
 from expunge.errors import StoreError
+from expunge.store.backends.database import CheckedConnection
 from expunge.store.backends.tables import metadata
 
 __all__ = ["SCHEMA_VERSION", "check_schema", "prepare_schema", "schema_version"]
@@ -20,21 +21,21 @@ SCHEMA_VERSION = "0004"
 _schema = Table("expunge_schema", MetaData(), Column("version", Text, primary_key=True))
 
 
-def schema_version(connection: Connection) -> str | None:
+def schema_version(connection: CheckedConnection) -> str | None:
     """The version of the tables in a database; None where there are none."""
-    if not inspect(connection).has_table(_schema.name):
+    if not inspect(connection.connection).has_table(_schema.name):
         return None
     # The column had another name in earlier versions.
     found = connection.execute(text(f"SELECT * FROM {_schema.name}")).scalar()  # noqa: S608 — a constant
     return None if found is None else str(found)
 
 
-def prepare_schema(connection: Connection) -> None:
+def prepare_schema(connection: CheckedConnection) -> None:
     """Make the tables in a new database, inside the caller's transaction; refuse those of another version."""
     version = schema_version(connection)
     if version is None:
-        metadata.create_all(connection, checkfirst=False)
-        _schema.create(connection, checkfirst=False)
+        metadata.create_all(connection.connection, checkfirst=False)
+        _schema.create(connection.connection, checkfirst=False)
         connection.execute(insert(_schema), {"version": SCHEMA_VERSION})
     else:
         check_schema(version, "this store")
