@@ -6,7 +6,9 @@ import contextlib
 import json
 import re
 import sqlite3
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import polars
@@ -14,6 +16,7 @@ import pytest
 
 from cli.ward import answer, answers, call, hours
 from expunge.errors import StoreError
+from expunge.ledger.file_writing import new_file
 from expunge.store import Preview
 from expunge.store import open as open_store
 
@@ -300,14 +303,14 @@ def test_a_failed_write_of_evidence_loses_neither_receipt_nor_salt(
 ) -> None:
     from expunge.attestation import evidence
 
-    real, broken = evidence._write, {"other.zip", "one.zip"}
+    real, broken = new_file, {"other.zip", "one.zip"}
 
-    def full(path: Path, data: bytes) -> None:
+    def full(path: Path, **options: Any) -> AbstractContextManager[BinaryIO]:
         if path.name in broken:
             raise StoreError(f"cannot write {path}: no space left on device")
-        real(path, data)
+        return real(path, **options)
 
-    monkeypatch.setattr(evidence, "_write", full)
+    monkeypatch.setattr(evidence, "new_file", full)
     words = ("erase-subject", "p-2", "--yes", "--evidence", "bundles", "--idempotency-key", "t")
     done = call(*words, *form, code=4)
     assert "applied; evidence not written: bundles/other.zip" in done.stderr

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from expunge.cli.errors import PASSPHRASE, visible
 from expunge.errors import InputError, StoreError
+from expunge.ledger.file_writing import new_file
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -182,7 +183,7 @@ def read_file(path: Path, *, limit: int = 1 << 30) -> bytes:
 def write_file(path: Path, data: bytes, *, force: bool = False) -> None:
     """Write a new file, or replace one when told to."""
     try:
-        with path.open("wb" if force else "xb") as file:
+        with path.open("wb") if force else new_file(path) as file:
             file.write(data)
     except FileExistsError:
         raise InputError(f"{path} exists; choose another name, or --force to replace it") from None

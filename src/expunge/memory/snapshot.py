@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -23,6 +21,7 @@ import numpy as np
 from expunge.certificates.warranty import Anchor, Archived, Record, Warranties
 from expunge.errors import InputError, StoreError, VerificationError
 from expunge.ledger.commitment import SALT_BYTES
+from expunge.ledger.file_writing import new_file
 from expunge.memory.entries import Entries
 from expunge.memory.version import View
 from expunge.problem.check import StateCheck
@@ -62,24 +61,11 @@ _ARRAYS = {
 
 
 def save(memory: Memory, path: Path) -> None:
-    """Write to a temporary file beside `path`, flush it to disk, then move it into place."""
+    """Write a memory to a file that only its owner can read, whole or not at all."""
     with memory._lock:
         members, header = _members(memory)
-    try:
-        handle, name = tempfile.mkstemp(prefix=path.name + ".", dir=path.parent)
-    except OSError as problem:
-        raise StoreError(f"cannot write beside {path}: {problem}") from problem
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            _write(file, members, header)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as problem:
-        raise StoreError(f"cannot write {path}: {problem}") from problem
-    finally:
-        temporary.unlink(missing_ok=True)
+    with new_file(path, replace=True, mode=0o600) as file:
+        _write(file, members, header)
 
 
 def load(path: Path) -> Memory:

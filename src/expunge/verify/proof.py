@@ -23,10 +23,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import re
 import struct
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -37,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expunge.errors import InputError, MissingExtra, StoreError
+from expunge.ledger.file_writing import new_file
 from expunge.problem.problem import as_points
 from expunge.types import IndexArray, Matrix, Vector
 from expunge.verify.errors import (
@@ -191,19 +190,8 @@ class Proof:
 
     def save(self, path: str | Path) -> None:
         """Write the file, whole or not at all."""
-        target = Path(path)
-        temporary = None
-        try:
-            handle, temporary = tempfile.mkstemp(prefix=target.name + ".", dir=target.parent)
-            with os.fdopen(handle, "wb") as file:
-                file.write(self.to_bytes())
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(target)
-        except OSError as problem:
-            if temporary is not None:
-                Path(temporary).unlink(missing_ok=True)
-            raise StoreError(f"cannot write {target}: {problem}") from problem
+        with new_file(Path(path), replace=True, mode=0o600) as file:
+            file.write(self.to_bytes())
 
     @classmethod
     def load(cls, path: str | Path) -> Proof:
