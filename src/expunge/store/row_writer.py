@@ -99,7 +99,7 @@ class RowWriter:
     def update_memory(self, old: RowNumbers, before: View, after: View, attributes: MemoryAttributes) -> RowNumbers:
         """Write the next version of a memory; return the numbers of its rows."""
         if old.entries.size != before.size:
-            raise StoreError("the memory in hand is not the one that is stored; nothing was written")
+            raise StoreError("the loaded memory is not the one that is stored; nothing was written")
         gone = _gone_rows(before, after)
         kept = np.ones(before.size, dtype=bool)
         kept[gone] = False

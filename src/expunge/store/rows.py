@@ -313,14 +313,14 @@ def _load_anchors(
         )
     }
     alpha, similarity = np.zeros((len(headers), sites)), np.zeros((len(headers), sites))
-    for place, header in enumerate(headers):
+    for at, header in enumerate(headers):
         row = stored[header["number"]]
         table = np.frombuffer(decrypt(row.weights_secret, "anchor", row.weights), "<f8").reshape(2, -1)
         # Entries of one site have one value; entries added since have none.
         known = site[: table.shape[1]]
-        alpha[place, known], similarity[place, known] = table
+        alpha[at, known], similarity[at, known] = table
         # What was active then is here, or counted as gone; together it weighs one.
-        if not abs(alpha[place].sum() + float.fromhex(header["gone"]) - 1.0) <= ACCEPTANCE:
+        if not abs(alpha[at].sum() + float.fromhex(header["gone"]) - 1.0) <= ACCEPTANCE:
             raise VerificationError("the weights that a warranty was issued against do not add up to one")
     numbers = {number: row.secret for number, row in stored.items()}
     return {"anchor_alpha": alpha, "anchor_similarity": similarity}, numbers

@@ -26,7 +26,7 @@ from expunge.ledger.signing import VerifyingKey
 from expunge.memory.entries import check_subject
 from expunge.memory.memory import Memory
 from expunge.store.backends.connect import url_without_password
-from expunge.store.backends.database import CheckedConnection, Database, Vacuumed
+from expunge.store.backends.database import CheckedConnection, Database, VacuumResult
 from expunge.store.backends.schema_version import check_schema, schema_version
 from expunge.store.backends.tables import memories
 from expunge.store.edits.edit_preview import Preview
@@ -43,8 +43,8 @@ from expunge.store.ledger_tables import (
 )
 from expunge.store.legal_holds import Hold, check_hold_terms, place_hold, read_holds, release_hold
 from expunge.store.maintenance.backup import export_ledger, write_backup
-from expunge.store.maintenance.integrity import Verified, verify_store
-from expunge.store.maintenance.restore import Restored, restore_store
+from expunge.store.maintenance.integrity import VerifyResult, verify_store
+from expunge.store.maintenance.restore import RestoreResult, restore_store
 from expunge.store.memory_lifecycle import create_memory, drop_memory
 from expunge.store.rows import LoadedMemory, MemorySummary, read_summaries
 from expunge.store.stored_memory import StoredMemory
@@ -287,7 +287,7 @@ class Store:
         with self.reading() as connection:
             return prove_extension(connection, self._identity, old_size)
 
-    def verify(self) -> Verified:
+    def verify(self) -> VerifyResult:
         """Check everything: the database, every memory, every receipt and signature, the whole ledger.
 
         Raises VerificationError at the first thing that is wrong.
@@ -295,7 +295,7 @@ class Store:
         self._require_open()
         return verify_store(self._database, self._identity)
 
-    def vacuum(self) -> Vacuumed:
+    def vacuum(self) -> VacuumResult:
         """Remove what earlier erasures left in the database's files; on PostgreSQL it is this that completes them."""
         self._require_open()
         return self._database.vacuum()
@@ -313,7 +313,7 @@ class Store:
 
     def restore(
         self, path: str | Path, *, ledger: Store | str | Path | None = None, checkpoint: SignedNote | None = None
-    ) -> Restored:
+    ) -> RestoreResult:
         """Fill this store, which must be empty and opened by nobody else, from a backup; erase again what was since.
 
         `ledger` is the newest ledger there is: a store that still has it, or a file by `export_ledger`. It must

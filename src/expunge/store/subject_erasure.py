@@ -24,11 +24,11 @@ from expunge.store.ledger_tables import LedgerWriter, read_leaf
 if TYPE_CHECKING:
     from expunge.store.store import Store
 
-__all__ = ["Erased", "SubjectErasure", "erase_subject", "erasure_from_json", "memories_of_subject"]
+__all__ = ["MemoryErasure", "SubjectErasure", "erase_subject", "erasure_from_json", "memories_of_subject"]
 
 
 @dataclass(frozen=True)
-class Erased:
+class MemoryErasure:
     """What a subject erasure did in one memory, by name and UUID: the receipt, or why there is none.
 
     ``outcome`` is the receipt's, or ``failed`` where the store could not do it and another try may.
@@ -54,7 +54,7 @@ class SubjectErasure:
     does not keep the others from theirs. ``salt`` opens the summary's commitment to the subject; it is stored nowhere.
     """
 
-    memories: tuple[Erased, ...]
+    memories: tuple[MemoryErasure, ...]
     index: int
     envelope: bytes = field(repr=False)
     salt: bytes = field(repr=False)
@@ -127,7 +127,7 @@ def _key_in_memory(request: Request, uuid: str) -> str:
     return hashlib.sha256(f"expunge/part/v1\n{uuid}\n{request.key}".encode()).hexdigest()
 
 
-def _erase_in_memory(store: Store, name: str, subject: str, request: Request | None) -> Erased | None:
+def _erase_in_memory(store: Store, name: str, subject: str, request: Request | None) -> MemoryErasure | None:
     """What became of a subject in one memory; None if others have erased it, or dropped the memory, meanwhile."""
     if name not in store:
         return None
@@ -135,21 +135,21 @@ def _erase_in_memory(store: Store, name: str, subject: str, request: Request | N
     key = None if request is None else _key_in_memory(request, stored.uuid)
     try:
         receipt = stored.delete(subject=subject, idempotency_key=key)
-        return Erased(name, stored.uuid, receipt.outcome, receipt)
+        return MemoryErasure(name, stored.uuid, receipt.outcome, receipt)
     except Refused as problem:
         refusal = problem.receipt if isinstance(problem.receipt, SignedReceipt) else None
-        return Erased(name, stored.uuid, "refused", refusal, problem.reason)
+        return MemoryErasure(name, stored.uuid, "refused", refusal, problem.reason)
     except (InputError, StoreError) as problem:
         if name not in store or not stored.has_subject(subject):
             return None
-        return Erased(name, stored.uuid, "failed", None, str(problem))
+        return MemoryErasure(name, stored.uuid, "failed", None, str(problem))
     except VerificationError as problem:
         # It is damaged and cannot be edited; the others can.
-        return Erased(name, stored.uuid, "failed", None, str(problem))
+        return MemoryErasure(name, stored.uuid, "failed", None, str(problem))
 
 
 def _write_summary(
-    store: Store, identity: Identity, subject: str, parts: list[Erased], request: Request | None
+    store: Store, identity: Identity, subject: str, parts: list[MemoryErasure], request: Request | None
 ) -> SubjectErasure:
     salt = new_salts(1)
     with store.writing("subjects") as connection:
@@ -202,7 +202,7 @@ def _erasure_to_json(done: SubjectErasure) -> dict[str, Any]:
 def erasure_from_json(connection: CheckedConnection, answer: dict[str, Any]) -> SubjectErasure:
     """The erasure that an earlier answer tells of."""
     parts = tuple(
-        Erased(
+        MemoryErasure(
             part["memory"],
             part["uuid"],
             part["outcome"],

@@ -24,7 +24,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from expunge.errors import ExpungeError, StoreError, VerificationError
 from expunge.store.errors import Busy
 
-__all__ = ["CheckedConnection", "Database", "Vacuumed", "number_parameters", "translate_errors"]
+__all__ = ["CheckedConnection", "Database", "VacuumResult", "number_parameters", "translate_errors"]
 
 
 _BATCH = 500
@@ -32,7 +32,7 @@ _TYPE_NAMES = {bytes: "bytes", memoryview: "bytes", str: "text", int: "a whole n
 
 
 @dataclass(frozen=True)
-class Vacuumed:
+class VacuumResult:
     """What a vacuum reached: ``files`` of the database rewritten or truncated, its write-ahead ``log`` truncated."""
 
     files: bool
@@ -137,7 +137,7 @@ class Database(ABC):
         """After a committed erasure: truncate the write-ahead log where a client can; False when it has to wait."""
 
     @abstractmethod
-    def vacuum(self) -> Vacuumed:
+    def vacuum(self) -> VacuumResult:
         """Remove whatever earlier erasures have left in the database's files."""
 
     @abstractmethod

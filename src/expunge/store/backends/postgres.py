@@ -17,7 +17,13 @@ from sqlalchemy.exc import NoSuchModuleError, ProgrammingError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from expunge.errors import MissingExtra
-from expunge.store.backends.database import CheckedConnection, Database, Vacuumed, number_parameters, translate_errors
+from expunge.store.backends.database import (
+    CheckedConnection,
+    Database,
+    VacuumResult,
+    number_parameters,
+    translate_errors,
+)
 from expunge.store.backends.tables import entries, holds, ledger, memories, pruned, requests, secrets, states
 
 __all__ = ["Postgres"]
@@ -72,7 +78,7 @@ class Postgres(Database):
         """A client cannot truncate the server's log."""
         return True
 
-    def vacuum(self) -> Vacuumed:
+    def vacuum(self) -> VacuumResult:
         """Rewrite the table of secrets, vacuum the others, and ask for a checkpoint where that is allowed."""
         notices: list[str] = []
         with translate_errors(), self._autocommit.connect() as connection:
@@ -95,7 +101,7 @@ class Postgres(Database):
             # What an older transaction may still see is carried over to the new file.
             remains = f"secrets that an older transaction on the server still sees: end it, and vacuum again; {remains}"
             checkpointed = False
-        return Vacuumed(checkpointed, False, remains)
+        return VacuumResult(checkpointed, False, remains)
 
     def integrity_errors(self) -> list[str]:
         """PostgreSQL has no check of its own that a client could ask for."""

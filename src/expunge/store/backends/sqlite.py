@@ -22,7 +22,13 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from expunge.errors import InputError, StoreError
-from expunge.store.backends.database import CheckedConnection, Database, Vacuumed, number_parameters, translate_errors
+from expunge.store.backends.database import (
+    CheckedConnection,
+    Database,
+    VacuumResult,
+    number_parameters,
+    translate_errors,
+)
 from expunge.store.backends.tables import secrets
 from expunge.store.encryption import SECRET_BYTES
 from expunge.store.errors import Busy
@@ -120,7 +126,7 @@ class Sqlite(Database):
         finally:
             super().close()
 
-    def vacuum(self) -> Vacuumed:
+    def vacuum(self) -> VacuumResult:
         """Rewrite the file without free pages and truncate the write-ahead log."""
         with translate_errors(), self.engine.connect() as connection:
             connection.exec_driver_sql("VACUUM")
@@ -129,7 +135,7 @@ class Sqlite(Database):
         if not truncated:
             remains = f"what was erased, while a reader keeps the old state: end it, and vacuum again; {remains}"
         # What was rewritten is in the log until that is truncated.
-        return Vacuumed(truncated, truncated, remains)
+        return VacuumResult(truncated, truncated, remains)
 
     def integrity_errors(self) -> list[str]:
         """PRAGMA integrity_check and foreign_key_check."""

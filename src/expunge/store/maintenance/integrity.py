@@ -37,11 +37,11 @@ from expunge.store.legal_holds import read_holds
 from expunge.store.rows import LoadedMemory, load_memory
 from expunge.verify.ledger import verify_log
 
-__all__ = ["Verified", "verify_store"]
+__all__ = ["VerifyResult", "verify_store"]
 
 
 @dataclass(frozen=True)
-class Verified:
+class VerifyResult:
     """What was checked, and found right."""
 
     memories: int
@@ -50,7 +50,7 @@ class Verified:
     checkpoints: int
 
 
-def verify_store(database: Database, identity: Identity) -> Verified:
+def verify_store(database: Database, identity: Identity) -> VerifyResult:
     """Database, ledger, memories, secrets."""
     if errors := database.integrity_errors():
         raise VerificationError(f"the database is damaged: {errors[0]}")
@@ -73,7 +73,7 @@ def verify_store(database: Database, identity: Identity) -> Verified:
         _verify_secrets(connection)
         if {hold.number for hold in read_holds(connection)} != held:
             raise VerificationError("the holds in the store are not those that its ledger tells of")
-    return Verified(len(rows), count, len(leaves), heads)
+    return VerifyResult(len(rows), count, len(leaves), heads)
 
 
 def _verify_types(connection: CheckedConnection) -> None:
@@ -136,18 +136,18 @@ def _verify_columns(leaves: list[Leaf]) -> tuple[dict[str, Predicate], set[str],
     for leaf in leaves:
         if leaf.statement.predicate_type == PREDICATE_TYPE:
             receipt = parse_predicate(leaf.statement)
-            told = (receipt.outcome, receipt.memory, receipt.edit)
+            stated: tuple[str, str | None, int | None] = (receipt.outcome, receipt.memory, receipt.edit)
             last[receipt.memory] = receipt
         else:
             event = parse_event(leaf.statement)
-            told = (event.kind, event.memory, None)  # type: ignore[assignment]
+            stated = (event.kind, event.memory, None)
             if event.kind == "dropped" and event.memory is not None:
                 dropped.add(event.memory)
             elif event.kind == "held":
                 held[event.facts["hold"]] = event.memory
             elif event.kind == "released":
                 held.pop(event.facts["hold"], None)
-        if told != (leaf.kind, leaf.memory, leaf.edit):
+        if stated != (leaf.kind, leaf.memory, leaf.edit):
             raise VerificationError(f"leaf {leaf.index} is listed as something else than it is")
     return (
         last,
@@ -161,15 +161,15 @@ def _verify_memory(
 ) -> int:
     if row.uuid not in last or row.uuid in dropped:
         raise VerificationError(f"the ledger knows no memory {row.name!r}")
-    loaded, told = load_memory(connection, row.number), last[row.uuid]
+    loaded, receipt = load_memory(connection, row.number), last[row.uuid]
     memory, view = loaded.memory, loaded.memory._view
     size = connection.value(select(states.c.size).where(states.c.memory == row.number))
     if size != view.size:
         raise VerificationError(f"{row.name!r} is listed with {size} entries, and has {view.size}")
     _verify_marks(connection, row, loaded, secret)
-    if (view.digest, view.edit) != (told.state_after, told.edit):
-        raise VerificationError(f"{row.name!r} is at edit {view.edit}; its last receipt is about edit {told.edit}")
-    if (view.size, len(view.warranties.records)) != (told.after.live, told.after.pruned):
+    if (view.digest, view.edit) != (receipt.state_after, receipt.edit):
+        raise VerificationError(f"{row.name!r} is at edit {view.edit}; its last receipt is about edit {receipt.edit}")
+    if (view.size, len(view.warranties.records)) != (receipt.after.live, receipt.after.pruned):
         raise VerificationError(f"{row.name!r} does not have the entries that its last receipt counts")
     check = memory.check()
     if not check.passed:
@@ -183,11 +183,11 @@ def _verify_marks(connection: CheckedConnection, row: Any, loaded: LoadedMemory,
     archive, records = view.warranties.archive, view.warranties.records
     subjects = dict(zip(numbers.entries.tolist(), view.subjects, strict=True))
     subjects |= {number: archive[name].subject for name, number in numbers.archived.items()}
-    told = {
+    subjects_of = {
         entries: subjects,
         pruned: {number: records[name].subject for name, number in numbers.pruned.items()},
     }
-    for table, owners in told.items():
+    for table, owners in subjects_of.items():
         marks = (
             select(table.c.number, table.c.mark, secrets.c.secret)
             .join(secrets, secrets.c.number == table.c.number)

@@ -36,11 +36,11 @@ from expunge.store.row_writer import RowWriter
 from expunge.store.rows import LoadedMemory, MemoryAttributes, load_memory
 from expunge.verify.ledger import verify_log
 
-__all__ = ["Restored", "restore_store"]
+__all__ = ["RestoreResult", "restore_store"]
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoreResult:
     """What came back, and what did not.
 
     ``erased_again`` has the entries by memory that the ledger says were erased since the backup; ``dropped`` the
@@ -63,7 +63,7 @@ def restore_store(
     path: Path,
     source: Path | list[bytes] | None,
     checkpoint: SignedNote | None,
-) -> tuple[Identity, Restored]:
+) -> tuple[Identity, RestoreResult]:
     """Fill an empty store within one transaction, which the caller commits."""
     ledger_writer = LedgerWriter(connection)
     if ledger_writer.size or connection.first(select(memories.c.number)) is not None:
@@ -209,7 +209,7 @@ class _Restoration:
         self._erased: dict[str, tuple[str, ...]] = {}
         self._lost: dict[str, str] = {}
 
-    def run(self, backed_up: int) -> Restored:
+    def run(self, backed_up: int) -> RestoreResult:
         """Ledger first, then memories, then what refers to them."""
         history, identity = self._history, self._identity
         self._connection.execute(
@@ -248,7 +248,7 @@ class _Restoration:
             self._insert(table, [row._asdict() for row in self._backup.rows(select(table))])
         self._ledger_writer.flush()
         later = [kind for _, kind, _, _ in history.leaves[backed_up:]]
-        return Restored(
+        return RestoreResult(
             memories=tuple(sorted(row.name for row in rows if row.number in self._numbers)),
             erased_again=self._erased,
             dropped=tuple(sorted(row.name for row in rows if row.uuid in history.dropped)),
