@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 
 from cli.command_runner import answer, answers, call, damage
 from expunge.errors import StoreError
+from expunge.ledger.file_writing import new_file
 from expunge.store import Preview
 
 
@@ -136,14 +139,14 @@ def test_a_failed_write_of_evidence_loses_neither_receipt_nor_salt(
 ) -> None:
     from expunge.attestation import evidence
 
-    real, broken = evidence._write, {"other.zip", "one.zip"}
+    real, broken = new_file, {"other.zip", "one.zip"}
 
-    def full(path: Path, data: bytes) -> None:
+    def full(path: Path, **options: Any) -> AbstractContextManager[BinaryIO]:
         if path.name in broken:
             raise StoreError(f"cannot write {path}: no space left on device")
-        real(path, data)
+        return real(path, **options)
 
-    monkeypatch.setattr(evidence, "_write", full)
+    monkeypatch.setattr(evidence, "new_file", full)
     words = ("erase-subject", "p-2", "--yes", "--evidence", "bundles", "--idempotency-key", "t")
     done = call(*words, *form, code=4)
     assert "applied; evidence not written: bundles/other.zip" in done.stderr

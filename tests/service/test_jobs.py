@@ -46,7 +46,7 @@ def test_an_erasure_goes_through_every_memory(service: ServiceClient) -> None:
     assert {part["memory"] for part in result["memories"]} == {"icu", "other", "plane"}
     assert job["progress"] == {"done": 3, "total": 3}
     for name in service.store:
-        assert not service.store[name].knows("patient-1")
+        assert not service.store[name].has_subject("patient-1")
     # The salt, which is stored nowhere in the clear, opens the commitment in the ledger's summary.
     stated = service.store.leaf(result["index"]).statement.subjects[0].sha256
     assert stated == subject_commitment(bytes.fromhex(result["salt"]), "patient-1")
@@ -113,7 +113,7 @@ def test_what_jobs_leave_does_not_name_anybody(service: ServiceClient, folder: P
     assert job["result"]["memories"][0]["applied"] == [name]
     failed = service.request("POST", "/v1/erasures", {"subject": subject}, status=200, **WAIT)
     assert failed["state"] == "failed"
-    service.store._database.finish()
+    service.store._database.close()
     for file in folder.iterdir():
         raw = file.read_bytes()
         assert b"Penthesilea" not in raw
@@ -177,14 +177,14 @@ def test_a_stopped_worker_leaves_its_job_to_the_next(folder: Path, monkeypatch: 
 
     with expunge.open(url) as store:
         name = asyncio.run(first(store))
-        left = [one for one in store if store[one].knows("patient-1")]
+        left = [one for one in store if store[one].has_subject("patient-1")]
         assert len(left) == 2, "it stopped between two memories"
     with expunge.open(url) as store:
         job = asyncio.run(second(store, name))
         assert job.state == "done"
         assert job.result["complete"] is True
         assert {part["memory"] for part in job.result["memories"]} == {"icu", "other", "plane"}
-        assert not any(store[one].knows("patient-1") for one in store)
+        assert not any(store[one].has_subject("patient-1") for one in store)
         store.verify()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import expunge
 from expunge.store import Store, StoredMemory
-from expunge.store import crash_points as points
+from expunge.store.edits import crash_points
 
 from .traces import needles_of, traces
 from .ward import arrival, fill
@@ -46,7 +46,7 @@ class Ruin:
                 self.refills += 1
                 memory.admit(**arrival(100_000 + self.refills))
             before = self._look(store)
-            needles = needles_of(memory, [*memory.ids, *memory.view.warranties.archive])
+            needles = needles_of(memory, [*memory.ids, *memory.version.warranties.archive])
             names = self._victims(memory, verb)
         given: dict[str, Any] = {"url": self.url, "key": str(self.key), "name": "icu"}
         given |= {"verb": verb, "number": self.number, "names": names}
@@ -105,7 +105,7 @@ class Ruin:
             assert {name: after[name] for name in after if name != "leaves"} == {
                 name: before[name] for name in before if name != "leaves"
             }
-        left = {*after["ids"], *store["icu"].view.warranties.archive}
+        left = {*after["ids"], *store["icu"].version.warranties.archive}
         gone = {what: needle for what, needle in needles.items() if what.split(" of ")[1] not in left}
         assert traces(self.files, gone) == set()
 
@@ -113,7 +113,7 @@ class Ruin:
 def at_points(verbs: Iterable[str] = ("delete",)) -> Iterator[tuple[str, list[Any]]]:
     """Every point of every verb."""
     for verb in verbs:
-        for point in points.POINTS:
+        for point in crash_points.CRASH_POINTS:
             yield verb, ["point", point]
 
 

@@ -283,7 +283,7 @@ def test_more_erasures_than_a_receipt_names_are_applied_again(
     names = [f"e{number}" for number in range(7)]
     for name in names:
         memory.delete(name)
-    for module in ("expunge.attestation.statements", "expunge.store.maintenance.backup"):
+    for module in ("expunge.attestation.statements", "expunge.store.maintenance.restore"):
         monkeypatch.setattr(f"{module}.MAX_LISTED", 3)
     with expunge.open(f"sqlite:///{folder / 'new.db'}", folder / "ward.pem") as fresh:
         assert sorted(fresh.restore(folder / "copy.db", ledger=store).erased_again["icu"]) == names
@@ -415,7 +415,7 @@ def test_a_backup_is_of_one_moment(place: Place, folder: Path) -> None:
     from expunge.store.maintenance.backup import write_backup
 
     with other._database.reading() as connection:
-        connection.exec_driver_sql("SELECT count(*) FROM expunge_memories")
+        connection.connection.exec_driver_sql("SELECT count(*) FROM expunge_memories")
         memory.delete("e3")
         write_backup(connection, folder / "copy.db")
     with expunge.open(f"sqlite:///{folder / 'copy.db'}", folder / "ward.pem") as copy:

@@ -13,7 +13,7 @@ import pytest
 
 from expunge import InputError, StoreError
 from expunge.store import Busy, Store
-from expunge.store import crash_points as points
+from expunge.store.edits import crash_points
 
 from .conftest import Place
 from .ward import arrival, entries, fill
@@ -174,10 +174,10 @@ def pause() -> Iterator[tuple[threading.Event, threading.Event]]:
             reached.set()
             assert go_on.wait(30)
 
-    points.listen(listener)
+    crash_points.set_hook(listener)
     yield reached, go_on
     go_on.set()
-    points.listen(None)
+    crash_points.set_hook(None)
 
 
 def test_a_writer_waits_its_turn_and_then_gives_up(
@@ -199,7 +199,7 @@ def test_a_writer_waits_its_turn_and_then_gives_up(
         hand.delete("e6")
     assert 0.2 < time.monotonic() - started < 5
     # Another thread of the same.
-    memory._database.timeout = 0.2
+    slow._database.timeout = 0.2
     with pytest.raises(Busy, match="another thread"):
         memory.delete("e6")
     # Nobody waits to read, and nobody sees what is not committed.

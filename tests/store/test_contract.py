@@ -187,7 +187,7 @@ def test_many_deletions_compact_the_memory_and_the_numbers_follow(place: Place) 
     memory = store.create("wide", **entries(150, 3), sigma=SIGMA, cap=0.2)
     for row in range(2, 110, 6):
         memory.delete([f"e{row + k}" for k in range(6)])
-    assert memory.view.count < 120
+    assert memory.version.count < 120
     memory.admit(**arrival(5))
     memory.delete("e120")
     assert appearance(reloaded(place, "wide")) == appearance(memory)
@@ -206,7 +206,7 @@ def test_a_state_rescued_by_another_backend_is_stored_as_it_is(place: Place, mon
         patch.setattr("expunge.memory.pending_edit.fit", broken)
         receipt = memory.delete(memory.ids[int(memory.partition.bound[0])])
     assert receipt.outcome == "rescued"
-    assert not memory.view.state.exact
+    assert not memory.version.state.exact
     again = reloaded(place)
     assert again.coefficients.tobytes() == memory.coefficients.tobytes()
     assert again.digest == memory.digest
@@ -359,7 +359,7 @@ def test_what_comes_back_is_counted_alike_before_and_after(place: Place) -> None
         lambda dry_run: memory.delete(memory.ids[: len(memory) - 8], dry_run=dry_run),
     ]
     for edit in edits:
-        told, archived = edit(True), set(memory.view.warranties.archive)
+        told, archived = edit(True), set(memory.version.warranties.archive)
         receipt = edit(False)
         back = [name for name in memory.ids if name in archived]
         assert back, "the edit should bring something back"
@@ -368,7 +368,7 @@ def test_what_comes_back_is_counted_alike_before_and_after(place: Place) -> None
         assert signed.reactivated.count == len(back)
         assert (told.outcome, told.applied, told.size) == (receipt.outcome, receipt.applied, len(memory))
     memory.prune("archive")
-    archived = set(memory.view.warranties.archive)
+    archived = set(memory.version.warranties.archive)
     rebuilt = memory.rebuild(nu=0.5)
     assert set(rebuilt.details["reactivated"]) == archived
     assert archived
@@ -553,7 +553,7 @@ def test_a_stored_memory_has_every_verb_of_a_memory(store: Store) -> None:
     """Whatever a Memory offers, a stored one does, with the same parameters at least."""
     import inspect
 
-    own = {"fit", "load", "journal", "outcomes", "describe", "version"}
+    own = {"fit", "load", "journal", "outcomes"}
     public = {name for name in dir(Memory) if not name.startswith("_")} - own
     memory = fill(store)
     for name in public:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from expunge import StoreError
-from expunge.store import crash_points as points
+from expunge.store.edits import crash_points
 
 from .conftest import Place
 from .crash import Ruin, at_points, at_random
@@ -32,9 +32,9 @@ def ruin(place: Place, folder: Path, zygote: Zygote) -> Ruin:
 @pytest.mark.slow
 def test_a_process_killed_at_every_point_leaves_all_or_nothing(ruin: Ruin) -> None:
     reached = [moment[1] for verb, moment in at_points(["delete"]) if ruin.strike(verb, moment, retries=1)]
-    missed = set(points.POINTS) - set(reached)
+    missed = set(crash_points.CRASH_POINTS) - set(reached)
     # PostgreSQL has nothing to settle.
-    assert missed <= {"settled"}
+    assert missed <= {"log_truncated"}
     assert ruin.fates["died, applied"] >= 2
     assert ruin.fates["died, not applied"] >= 8
 
@@ -54,20 +54,20 @@ def test_a_server_that_crashes_in_the_middle_loses_nothing_it_has_answered_for(f
         place = Place("postgresql", server.new_schema(), folder / "ward.pem")
         store = place.open()
         memory = fill(store)
-        for number, point in enumerate(("logged", "committed")):
+        for number, point in enumerate(("ledger_written", "committed")):
             before, leaves = memory.digest, store.size
 
             def crash(reached: str, point: str = point) -> None:
                 if reached == point:
                     server.crash()
 
-            points.listen(crash)
+            crash_points.set_hook(crash)
             try:
                 done = memory.delete(f"e{number}", idempotency_key=point).index
             except StoreError:
                 done = None
             finally:
-                points.listen(None)
+                crash_points.set_hook(None)
             server.start()
             assert (done is not None) == (point == "committed")
             assert (memory.digest != before) == (store.size > leaves) == (point == "committed")

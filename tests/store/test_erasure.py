@@ -1,6 +1,6 @@
 """After an erasure nothing of the entry is in the database's files: raw bytes are scanned, in every file there is.
 
-Content is stored sealed under the entry's salt (docs/guides/erasure-on-disk.md), so what proves an erasure is that the
+Content is encrypted under the entry's salt (docs/guides/erasure-on-disk.md), so what proves an erasure is that the
 salt is gone. Keys, values and payloads are looked for all the same. So are the tags of subjects, which would confirm a
 guess at who was here: they are in no file at any time.
 """
@@ -20,9 +20,9 @@ from sqlalchemy import select
 
 from expunge import AdmissionRefused, DeletionRefused
 from expunge.store import Store, StoredMemory
-from expunge.store import crash_points as points
 from expunge.store.backends import tables
-from expunge.store.encryption import open_content
+from expunge.store.edits import crash_points
+from expunge.store.encryption import decrypt_entries
 
 from .conftest import Place
 from .server import Server, running_server
@@ -56,7 +56,7 @@ def ward(store: Store, name: str = "icu", *, size: int = 40, dimension: int = 4,
     )
 
 
-def sealed_content(store: Store) -> dict[str, bytes]:
+def readable_content(store: Store) -> dict[str, bytes]:
     """What a thief of the whole database can open: ids and payloads of what is there."""
     with store._database.reading() as connection:
         rows = connection.execute(
@@ -64,7 +64,7 @@ def sealed_content(store: Store) -> dict[str, bytes]:
                 tables.secrets, tables.secrets.c.number == tables.entries.c.number
             )
         )
-        opened = [open_content(bytes(row.secret), bytes(row.content)) for row in rows]
+        opened = decrypt_entries((row.secret, row.content) for row in rows)
     return {content.id: content.payload or b"" for content in opened}
 
 
@@ -79,13 +79,15 @@ def store(sqlite_place: Place) -> Store:
 
 
 def test_the_scan_would_find_what_is_there(store: Store, sqlite_files: Callable[[], list[Path]]) -> None:
-    """Salts are found while the entry lives, tags never; content is there too, sealed, and opens under its salt."""
+    """Salts are found while the entry lives, tags never; content is there too, encrypted, and opens under its salt."""
     memory = ward(store)
     names = list(memory.ids)
     needles = needles_of(memory, names)
     found = traces(sqlite_files(), needles)
     assert found == {f"salt of {name}" for name in names}
-    assert sealed_content(store) == {name: memory.view.entries.payloads[memory.view.slot(name) or 0] for name in names}
+    assert readable_content(store) == {
+        name: memory.version.entries.payloads[memory.version.slot(name) or 0] for name in names
+    }
 
 
 Erase = Callable[[Store, StoredMemory], object]
@@ -120,7 +122,7 @@ def test_nothing_of_an_erased_entry_is_in_the_files(
     erase(store, memory)
     left: set[str] = set()
     if "icu" in store:
-        left = {*memory.ids, *memory.view.warranties.archive}
+        left = {*memory.ids, *memory.version.warranties.archive}
     erased = {what: needle for what, needle in before.items() if what.split(" of ")[1] not in left}
     assert erased
     assert traces(sqlite_files(), erased) == set()
@@ -200,13 +202,13 @@ def stop_at() -> Iterator[Callable[[str], None]]:
             if reached == point:
                 raise Stopped(point)
 
-        points.listen(listener)
+        crash_points.set_hook(listener)
 
     yield arm
-    points.listen(None)
+    crash_points.set_hook(None)
 
 
-BEFORE_THE_COMMIT = points.POINTS[: points.POINTS.index("committed")]
+BEFORE_THE_COMMIT = crash_points.CRASH_POINTS[: crash_points.CRASH_POINTS.index("committed")]
 
 
 @pytest.mark.parametrize("point", BEFORE_THE_COMMIT)
@@ -220,7 +222,7 @@ def test_content_of_an_admission_that_failed_is_nowhere(
     stop_at(point)
     with pytest.raises(Stopped):
         memory.admit(np.full(4, 1 / 3), np.array([1 / 7, 1 / 11]), payload=payload)
-    points.listen(None)
+    crash_points.set_hook(None)
     files = sqlite_files()
     assert traces(files, {"payload": payload, "key": np.full(4, 1 / 3).tobytes()}) == set()
     assert sum(file.stat().st_size for file in files) < 2_000_000
@@ -250,7 +252,7 @@ def test_a_long_life_leaves_no_trace(sqlite_place: Place, sqlite_files: Callable
         else:
             before = needles_of(memory, memory.ids)
             for name in memory.prune("forget" if rng.random() < 0.5 else "archive").applied:
-                if name not in memory.view.warranties.archive:
+                if name not in memory.version.warranties.archive:
                     gone |= {what: needle for what, needle in before.items() if what.endswith(name)}
     assert len(gone) > 40
     assert traces(sqlite_files(), gone) == set()
@@ -266,7 +268,7 @@ def test_coefficients_of_earlier_states_are_nowhere(store: Store, sqlite_files: 
     memory = ward(store)
     old: dict[str, bytes] = {}
     for step in range(10):
-        view = memory.view
+        view = memory.version
         margin = view.state.alpha[view.state.margin.members]
         old[f"weights at {step}"] = margin.tobytes()
         with store._database.reading() as connection:
@@ -295,11 +297,11 @@ def test_a_hold_leaves_no_terms_behind(store: Store, sqlite_files: Callable[[], 
     store.verify()
 
 
-def test_a_reader_that_stays_delays_the_cut_and_no_more(
+def test_a_reader_that_stays_delays_the_truncation_and_no_more(
     sqlite_place: Place, sqlite_files: Callable[[], list[Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A snapshot held open pins the old log; the erasure counts at once and its traces go with the next."""
-    monkeypatch.setattr("expunge.store.backends.sqlite._SETTLE", 0.1)
+    monkeypatch.setattr("expunge.store.backends.sqlite._TRUNCATE_WAIT", 0.1)
     store, other = sqlite_place.open(), sqlite_place.open()
     memory = ward(store)
     first, second = memory.ids[3], memory.ids[4]
@@ -322,7 +324,7 @@ def test_a_process_that_died_before_the_cut_leaves_it_to_the_next(
     stop_at("committed")
     with pytest.raises(Stopped):
         memory.delete(name)
-    points.listen(None)
+    crash_points.set_hook(None)
     assert traces(sqlite_files(), needles) == {f"salt of {name}"}
     assert name not in memory
     sqlite_place.open()

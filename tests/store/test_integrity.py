@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Connection, Table, delete, insert, select, update
+from sqlalchemy import Column, Connection, LargeBinary, Table, Text, delete, insert, select, update
 
 import expunge
 from expunge import StoreError, VerificationError
 from expunge.ledger.signing import SigningKey
 from expunge.store import Conflict, Store, parse_event
 from expunge.store.backends import tables
-from expunge.store.backends.column_types import Bytes, Words
-from expunge.store.encryption import seal
+from expunge.store.encryption import encrypt
 from expunge.store.identity import Identity
 
 from .conftest import Place
@@ -197,8 +196,8 @@ def test_a_damaged_memory_can_be_dropped(place: Place) -> None:
     with store._database.engine.connect() as connection:
         for column in (tables.states.c.state, tables.anchors.c.weights):
             mine = column.table.c.memory == memory.number
-            sealed = connection.execute(select(column).where(mine)).scalars().first()
-            connection.execute(update(column.table).where(mine).values({column.name: flip(sealed)}))
+            encrypted = connection.execute(select(column).where(mine)).scalars().first()
+            connection.execute(update(column.table).where(mine).values({column.name: flip(encrypted)}))
         connection.commit()
     with pytest.raises(VerificationError):
         place.open()["icu"].delete("e1")
@@ -225,8 +224,8 @@ def test_a_damaged_memory_does_not_keep_the_others_from_erasing_a_subject(place:
         fill(store, name, seed=seed)
     with store._database.engine.connect() as connection:
         mine = tables.states.c.memory == store["b"].number
-        sealed = connection.execute(select(tables.states.c.state).where(mine)).scalar_one()
-        connection.execute(update(tables.states).where(mine).values(state=flip(sealed)))
+        encrypted = connection.execute(select(tables.states.c.state).where(mine)).scalar_one()
+        connection.execute(update(tables.states).where(mine).values(state=flip(encrypted)))
         connection.commit()
     other = place.open()
     done = other.erase_subject("patient-3", idempotency_key="k")
@@ -248,8 +247,8 @@ def test_a_damaged_memory_does_not_keep_the_others_from_erasing_a_subject(place:
 # of text becomes text.
 _TEXT, _BROKEN_TEXT, _NOTHING = "'text'", "CAST(x'ff' AS TEXT)", "NULL"
 _WRONG_KINDS: dict[type, tuple[str, ...]] = {
-    Bytes: (_TEXT, _BROKEN_TEXT, _NOTHING, "5", "1.5"),
-    Words: ("x'00ff'", _BROKEN_TEXT, _NOTHING),
+    LargeBinary: (_TEXT, _BROKEN_TEXT, _NOTHING, "5", "1.5"),
+    Text: ("x'00ff'", _BROKEN_TEXT, _NOTHING),
 }
 _OTHERS = (_TEXT, _NOTHING, "1.5", "x'00ff'")
 
@@ -275,7 +274,7 @@ def filled() -> Iterator[Path]:
 
 
 def _some(column: Column[Any]) -> Any:
-    return b"something" if isinstance(column.type, Bytes) else "something" if isinstance(column.type, Words) else 1
+    return b"something" if isinstance(column.type, LargeBinary) else "something" if isinstance(column.type, Text) else 1
 
 
 @pytest.mark.parametrize(
@@ -343,8 +342,8 @@ def _erase(file: Path, key: Path) -> None:
         store.erase_subject("patient-3")
 
 
-def test_a_record_that_somebody_else_sealed_is_found(filled: Path, folder: Path) -> None:
-    """Whoever has the file has the secrets, and can seal what was never written here."""
+def test_a_record_that_somebody_else_encrypted_is_found(filled: Path, folder: Path) -> None:
+    """Whoever has the file has the secrets, and can encrypt what was never written here."""
     for table, name, purpose in (
         ("expunge_holds", "terms", "hold"),
         ("expunge_states", "state", "state"),
@@ -358,7 +357,7 @@ def test_a_record_that_somebody_else_sealed_is_found(filled: Path, folder: Path)
                 number = "secret" if name in ("state", "weights") else "number"
                 which = raw.execute(f"SELECT max({number}) FROM {table}").fetchone()[0]  # noqa: S608
                 (secret,) = raw.execute("SELECT secret FROM expunge_secrets WHERE number = ?", (which,)).fetchone()
-                sealed = seal(secret, purpose, plain)
-                raw.execute(f"UPDATE {table} SET {name} = ? WHERE {number} = ?", (sealed, which))  # noqa: S608
+                encrypted = encrypt(secret, purpose, plain)
+                raw.execute(f"UPDATE {table} SET {name} = ? WHERE {number} = ?", (encrypted, which))  # noqa: S608
             with pytest.raises(VerificationError):
                 _verify(folder / "ward.db", filled / "ward.pem")

@@ -13,8 +13,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from sqlalchemy import make_url, text, update
 
 import expunge
@@ -22,16 +20,13 @@ import expunge.store
 from expunge import InputError, MissingExtra, StoreError, VerificationError
 from expunge.cli.context import CommandContext
 from expunge.ledger.signing import SigningKey, load_signing_key, save_signing_key
-from expunge.store import Store
 from expunge.store.backends import tables
-from expunge.store.backends.connect import displayed
-from expunge.store.encryption import subject_tag
-from expunge.store.rows import load_image
+from expunge.store.backends.connect import url_without_password
+from expunge.store.backends.schema_version import SCHEMA_VERSION
 from raising import raises_code
 
 from .conftest import Place
 from .server import Server
-from .traces import files_under, traces
 from .ward import appearance, arrival, fill
 
 
@@ -43,12 +38,11 @@ def test_the_package_opens_stores(folder: Path) -> None:
 
 
 def test_a_sqlite_store_loads_no_extra(folder: Path) -> None:
-    """Neither the driver of another database, nor what is only needed to make or change tables."""
     with expunge.open(f"sqlite:///{folder / 'ward.db'}"):
         pass
     program = (
         f"import sys, expunge; expunge.open('sqlite:///{folder / 'ward.db'}').close(); "
-        "print([name for name in ('psycopg', 'alembic', 'torch', 'fastapi', 'daqp') if name in sys.modules])"
+        "print([name for name in ('psycopg', 'torch', 'fastapi', 'daqp') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603
     assert done.stdout.strip() == "[]"
@@ -143,7 +137,7 @@ def test_a_url_is_shown_without_its_password() -> None:
         "postgresql://ann:hunter2@host/ward",
         "postgresql://ann@host/ward?password=hunter2&sslpassword=hunter2",
     ):
-        for shown in (displayed(make_url(url)), CommandContext(url).displayed_url):
+        for shown in (url_without_password(make_url(url)), CommandContext(url).displayed_url):
             assert shown.startswith("postgresql://ann")
             assert "hunter2" not in shown
     assert CommandContext("sqlite:///a:b@c.db").displayed_url == "sqlite:///a:b@c.db"
@@ -191,107 +185,49 @@ def test_postgresql_without_its_driver_names_the_extra(monkeypatch: pytest.Monke
         expunge.open("postgresql://localhost/ward", signing_key=folder / "key.pem")
 
 
-def test_the_migrations_make_the_tables(place: Place) -> None:
-    store = place.open()
-    with store._database.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"version_table": tables.VERSION_TABLE})
-        assert compare_metadata(context, tables.metadata) == []
-        assert context.get_current_revision() == tables.HEAD
-
-
-def test_the_newest_revision_is_the_one_the_program_knows() -> None:
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(expunge.store.__file__).parent / "migrations"))
-    script = ScriptDirectory.from_config(config)
-    assert script.get_current_head() == tables.HEAD
-    for revision in script.walk_revisions():
-        assert revision.revision <= tables.HEAD
-
-
 def test_a_newer_schema_is_refused_and_left_alone(place: Place) -> None:
     store = place.open()
     memory = fill(store)
     seen = appearance(memory)
     with store._database.engine.connect() as connection:
-        connection.execute(text("UPDATE expunge_schema SET version_num = '9999'"))
+        connection.execute(text("UPDATE expunge_schema SET version = '9999'"))
         connection.commit()
-    with pytest.raises(StoreError, match="9999"):
+    with pytest.raises(StoreError, match=r"9999.*use the version of expunge that wrote it"):
         place.open()
     with store._database.engine.connect() as connection:
-        connection.execute(text("UPDATE expunge_schema SET version_num = :head"), {"head": tables.HEAD})
+        connection.execute(text("UPDATE expunge_schema SET version = :version"), {"version": SCHEMA_VERSION})
         connection.commit()
     assert appearance(place.open()["icu"]) == seen
 
 
-@pytest.mark.slow
-def test_a_store_with_tags_is_brought_up_to_date_and_loses_them(place: Place, server: Server, folder: Path) -> None:
-    """Tags of those who are here and, in unused parts of pages, of those who are long gone."""
+@pytest.mark.parametrize("version", ["0001", "0003"])
+def test_an_older_schema_is_refused_with_the_way_to_take_its_memories_over(
+    place: Place, folder: Path, version: str
+) -> None:
     store = place.open()
     memory = fill(store)
-    memory.prune("forget")
-    memory.admit([3.0] * 4, [0.0, 0.0], subject="patient-2")
-    fill(store, "other", seed=1)
-    seen = appearance(memory)
-    needles = _with_tags(store)
-    store.close()
-
-    def found() -> set[str]:
-        server.run("CHECKPOINT")
-        return traces(files_under(folder if place.kind == "sqlite" else server.folder / "base"), needles)
-
-    assert found() == set(needles)
-    store = place.open()
-    assert found() == set()
-    assert appearance(store["icu"]) == seen
-    store.verify()
     with store._database.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"version_table": tables.VERSION_TABLE})
-        assert compare_metadata(context, tables.metadata) == []
-    assert set(store.erase_subject("patient-2").applied) == {"icu", "other"}
-    store.verify()
-
-
-def _with_tags(store: Store) -> dict[str, bytes]:
-    """Take a store back to schema 0002, with traces of somebody who was deleted; return its tags."""
-    needles: dict[str, bytes] = {}
-
-    def tag(subject: str | None) -> bytes | None:
-        made = subject_tag(store._identity.secret, subject)
-        if subject is not None and made is not None:
-            needles[subject] = made
-        return made
-
-    with store._database.engine.connect() as connection:
-        if connection.dialect.name == "sqlite":
-            connection.execute(text("PRAGMA secure_delete = OFF"))
-        for table in (tables.entries, tables.pruned):
-            connection.execute(text(f"ALTER TABLE {table.name} RENAME COLUMN mark TO tag"))
-            connection.execute(text(f"CREATE INDEX {table.name}_tag ON {table.name} (tag)"))
-        for name in store.names():
-            image = load_image(connection, store[name].number)
-            view, numbering = image.memory._view, image.numbering
-            subjects = dict(zip(numbering.numbers.tolist(), view.subjects, strict=True))
-            records = {number: view.warranties.records[name].subject for name, number in numbering.pruned.items()}
-            for table, owners in ((tables.entries, subjects), (tables.pruned, records)):
-                renew = text(f"UPDATE {table.name} SET tag = :tag WHERE number = :number")  # noqa: S608
-                rows = [{"number": number, "tag": tag(subject)} for number, subject in owners.items()]
-                if rows:
-                    connection.execute(renew, rows)
-        gone = {"number": 10**6, "memory": store["icu"].number, "tag": tag("long gone"), "content": b"content"}
-        connection.execute(
-            text(
-                "INSERT INTO expunge_entries (number, memory, site, tag, content)"
-                " VALUES (:number, :memory, 1, :tag, :content)"
-            ),
-            gone,
-        )
-        connection.execute(text("DELETE FROM expunge_entries WHERE number = :number"), gone)
-        connection.execute(text(f"UPDATE {tables.VERSION_TABLE} SET version_num = '0002'"))  # noqa: S608
+        connection.execute(text("ALTER TABLE expunge_schema RENAME COLUMN version TO version_num"))
+        connection.execute(text("UPDATE expunge_schema SET version_num = :version"), {"version": version})
         connection.commit()
-    return needles
+    with pytest.raises(StoreError, match=rf"schema {version}.*\.save\(.*Memory\.load\(.*create\(\)"):
+        place.open()
+    # A store that is open stands for the version that wrote it.
+    memory.save(folder / "icu.memory")
+    kept = expunge.Memory.load(folder / "icu.memory")
+    with expunge.open(f"sqlite:///{folder / 'new.db'}") as fresh:
+        taken = fresh.create(
+            "icu",
+            kept.keys,
+            kept.values,
+            sigma=kept.sigma,
+            cap=kept.cap,
+            ids=kept.ids,
+            subjects=kept.subjects,
+            payloads=[kept.payload(name) for name in kept.ids],
+        )
+        same = ("ids", "subjects", "payloads", "keys", "values", "coefficients", "cap", "sigma")
+        assert {name: appearance(taken)[name] for name in same} == {name: appearance(memory)[name] for name in same}
 
 
 def test_other_tables_in_the_database_are_left_alone(place: Place) -> None:
@@ -408,7 +344,7 @@ def test_a_lost_connection_is_a_store_error_and_the_next_call_works(server: Serv
     store = postgres_place.open()
     memory = fill(store)
     seen = appearance(memory)
-    from expunge.store import crash_points as points
+    from expunge.store.edits import crash_points
 
     def cut(point: str) -> None:
         if point == "signed":
@@ -418,12 +354,12 @@ def test_a_lost_connection_is_a_store_error_and_the_next_call_works(server: Serv
                     " AND state = 'idle in transaction'"
                 )
 
-    points.listen(cut)
+    crash_points.set_hook(cut)
     try:
         with pytest.raises(StoreError):
             memory.delete("e5")
     finally:
-        points.listen(None)
+        crash_points.set_hook(None)
     assert appearance(memory) == seen
     memory.delete("e5")
     store.verify()

@@ -15,7 +15,7 @@ from sqlalchemy import event
 import expunge
 from expunge import InputError, Memory, Refused
 from expunge.store import Busy, Conflict, Store, StoredMemory
-from expunge.store import crash_points as points
+from expunge.store.edits import crash_points
 
 from .ward import arrival
 
@@ -55,7 +55,7 @@ def edit(
         os.kill(os.getpid(), signal.SIGKILL)
 
     if moment is not None and moment[0] == "point":
-        points.listen(lambda point: die() if point == moment[1] else None)
+        crash_points.set_hook(lambda point: die() if point == moment[1] else None)
     elif moment is not None:
 
         def count(*_: Any) -> None:

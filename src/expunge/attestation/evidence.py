@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from expunge.attestation.statements import Comparison
-from expunge.errors import InputError, StoreError, VerificationError
+from expunge.errors import InputError, VerificationError
 from expunge.ledger.encoding import Json, dump_canonical, encode_float
 from expunge.ledger.envelope import Envelope
+from expunge.ledger.file_writing import new_file
 from expunge.ledger.merkle.proof_file import InclusionProof
 from expunge.memory.version import View
 from expunge.types import AnyArray, Matrix, Vector
@@ -205,27 +205,10 @@ def write_evidence(
         proof=None if proof is None else proof.to_bytes(),
         inclusion=None if inclusion is None else inclusion.to_bytes(),
     )
-    _write(Path(path), bundle.to_bytes())
-
-
-def _write(path: Path, data: bytes) -> None:
-    if path.is_dir():
+    if Path(path).is_dir():
         raise InputError(f"{path} is a folder; name a file")
-    try:
-        handle, name = tempfile.mkstemp(prefix=path.name + ".", dir=path.parent)
-    except OSError as problem:
-        raise StoreError(f"cannot write beside {path}: {problem}") from problem
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as problem:
-        raise StoreError(f"cannot write {path}: {problem}") from problem
-    finally:
-        temporary.unlink(missing_ok=True)
+    with new_file(Path(path), replace=True, mode=0o600) as file:
+        file.write(bundle.to_bytes())
 
 
 def _npy(array: AnyArray, kind: str) -> bytes:

@@ -13,7 +13,6 @@ import fcntl
 import hashlib
 import io
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ import numpy as np
 from expunge.audit.result_tables import FORMAT, NOT_DIGESTED, TABLES, Columns, frame_schema
 from expunge.audit.task_record import TaskRecord
 from expunge.errors import InputError, MissingExtra, StoreError
+from expunge.ledger.file_writing import new_file
 from expunge.types import AnyArray
 
 if TYPE_CHECKING:
@@ -209,15 +209,8 @@ def pack_arrays(arrays: Mapping[str, AnyArray]) -> bytes:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that it is there whole or not at all."""
-    beside = path.with_name(f".{path.name}.new")
-    try:
-        with beside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError as problem:
-        raise StoreError(f"cannot write {path}: {problem.strerror or problem}") from None
+    with new_file(path, replace=True) as file:
+        file.write(data)
 
 
 def load_polars() -> Any:

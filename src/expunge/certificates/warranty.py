@@ -94,12 +94,6 @@ class Record:
     kernels: Vector
     expired_at: int | None = None
 
-    def without_a_repeated_sketch(self) -> Record:
-        """The record, less a sketch that names a neighbour twice, as older versions could write: it proves nothing."""
-        if np.unique(self.neighbours).size == self.neighbours.size:
-            return self
-        return replace(self, rest=self.similarity, neighbours=np.zeros(0, dtype=np.int64), kernels=np.zeros(0))
-
     @property
     def sketch_bytes(self) -> int:
         """Storage beyond the one scalar that every warranty needs."""

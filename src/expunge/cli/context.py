@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expunge.errors import InputError, StoreError
+from expunge.ledger.file_writing import new_file
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -90,9 +91,9 @@ class CommandContext:
             return self.url
         from sqlalchemy import make_url
 
-        from expunge.store.backends.connect import displayed
+        from expunge.store.backends.connect import url_without_password
 
-        return displayed(make_url(self.url))
+        return url_without_password(make_url(self.url))
 
     @cached_property
     def out(self) -> Console:
@@ -198,7 +199,7 @@ def read_file(path: Path, *, limit: int = 1 << 30) -> bytes:
 def write_file(path: Path, data: bytes, *, force: bool = False) -> None:
     """Write a new file, or with `force` replace one."""
     try:
-        with path.open("wb" if force else "xb") as file:
+        with path.open("wb") if force else new_file(path) as file:
             file.write(data)
     except FileExistsError:
         raise InputError(f"{path} exists; choose another name, or --force to replace it") from None

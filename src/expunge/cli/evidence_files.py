@@ -37,7 +37,7 @@ def state_before(memory: StoredMemory, path: Path) -> Prior:
             pass
     except OSError as problem:
         raise StoreError(f"cannot write beside {path}: {problem.strerror}; nothing was changed") from None
-    return Prior.of(memory.view)
+    return Prior.of(memory.version)
 
 
 def bundle_paths(folder: Path, names: Iterable[str]) -> dict[str, Path]:
@@ -77,7 +77,7 @@ def save_bundle(
     from expunge.attestation.evidence import write_evidence
     from expunge.ledger.receipt_parsing import parse_predicate
 
-    leaf, view = store.leaf(index), memory.view
+    leaf, view = store.leaf(index), memory.version
     stated = parse_predicate(leaf.statement)
     if stated.state_after != view.digest:
         raise StoreError(f"{memory.name!r} has been edited since leaf {index}; evidence shows the state after an edit")

@@ -89,7 +89,7 @@ def erase(demo: DemoRun, store: Store, hours: Sample) -> tuple[SignedReceipt, Pr
 
     icu = store["icu"]
     with demo.console.status("Erasing …"):
-        prior = Prior.of(icu.view)
+        prior = Prior.of(icu.version)
         started = time.perf_counter()
         done = store.erase_subject(PATIENT)
         elapsed = time.perf_counter() - started
@@ -143,7 +143,7 @@ def verify(demo: DemoRun, store: Store, receipt: SignedReceipt, prior: Prior) ->
     (folder / "receipts" / "erasure.tlog-proof").write_bytes(inclusion.to_bytes())
     bundle = folder / "evidence" / "erasure.zip"
     proof = icu.prove() if find_spec("flint") is not None else None
-    write_evidence(bundle, prior, icu.view, receipt.envelope, proof=proof, inclusion=inclusion)
+    write_evidence(bundle, prior, icu.version, receipt.envelope, proof=proof, inclusion=inclusion)
     trusted = NoteKey.from_text((folder / "log.vkey").read_text(encoding="utf-8").strip())
     keys, log_keys, origin = [trusted.public], [trusted], trusted.name
     envelope = (folder / "receipts" / "erasure.json").read_bytes()
@@ -193,7 +193,7 @@ def tamper(demo: DemoRun, store: Store, receipt: SignedReceipt, prior: Prior) ->
     inclusion = store.inclusion(receipt.index).to_bytes()
     leaves = [leaf.envelope for leaf in store.receipts()]
     shortened = [*leaves[: receipt.index], *leaves[receipt.index + 1 :]]
-    shown = StateShown.of(store["icu"].view)
+    shown = StateShown.of(store["icu"].version)
     weights = shown.coefficients.copy()
     weights[0] = np.nextafter(weights[0], 0.0)
     altered = Evidence(receipt.envelope, replace(shown, coefficients=weights), prior, inclusion=inclusion).to_bytes()

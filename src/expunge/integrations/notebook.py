@@ -163,7 +163,7 @@ class Notebook:
     def held(self, ids: list[str]) -> bool:
         """Whether a hold forbids to erase one of these notes."""
         memory = self.memory
-        return memory is not None and bool(memory.held(ids))
+        return memory is not None and bool(memory.holds_on(ids))
 
     def notes(self) -> tuple[Note, ...]:
         """Every note, those in the archive included."""
@@ -240,7 +240,7 @@ class Notebook:
                 raise InputError(f"nothing is remembered in {self.name!r}")
             try:
                 names, left, digest = memory.look(lambda view: (*_split(view, choose(view)), view.digest))
-                held = bool(memory.held(names))
+                held = bool(memory.holds_on(names))
                 if held and only_make_room:
                     return tuple(edits)
                 if names and not held and left == 0:

@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from expunge.errors import InputError, StoreError
+from expunge.ledger.file_writing import new_file
 
 __all__ = [
     "PUBLIC_KEY_SIZE",
@@ -228,20 +229,12 @@ def _check_private(path: Path, status: os.stat_result) -> None:
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
     try:
-        # O_EXCL refuses an existing file and does not follow a link, whatever happens in between.
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), mode)
+        with new_file(path, mode=mode) as file:
+            file.write(data)
     except FileExistsError:
         raise StoreError(f"{path} exists; a key is never overwritten", code="signing-key-exists") from None
-    except (OSError, ValueError) as error:
-        raise StoreError(f"cannot write {path}: {_reason(error)}", code="signing-key-unwritable") from None
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        raise StoreError(f"cannot write {path}: {_reason(error)}", code="signing-key-unwritable") from None
+    except StoreError as error:
+        raise StoreError(str(error), code="signing-key-unwritable") from None
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -23,6 +21,7 @@ import numpy as np
 from expunge.certificates.warranty import Anchor, Archived, Record, Warranties
 from expunge.errors import InputError, StoreError, VerificationError
 from expunge.ledger.commitment import SALT_BYTES
+from expunge.ledger.file_writing import new_file
 from expunge.memory.entries import Entries
 from expunge.memory.version import View
 from expunge.problem.check import StateCheck
@@ -35,11 +34,11 @@ from expunge.types import AnyArray, IndexArray, Matrix, Vector
 if TYPE_CHECKING:
     from expunge.memory.memory import Memory
 
-__all__ = ["load", "pack", "rebuild", "restore", "save", "unpack"]
+__all__ = ["build_memory", "load", "pack", "restore", "save", "unpack"]
 
 FORMAT = "expunge/memory/v1"
 _HEADER = "header.json"
-_SEAL = "header.sha256"
+_HEADER_DIGEST = "header.sha256"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _ARRAYS = {
     "keys": "<f8",
@@ -62,24 +61,11 @@ _ARRAYS = {
 
 
 def save(memory: Memory, path: Path) -> None:
-    """Write to a temporary file beside `path`, flush it to disk, then move it into place."""
+    """Write a memory to a file that only its owner can read, whole or not at all."""
     with memory._lock:
         members, header = _members(memory)
-    try:
-        handle, name = tempfile.mkstemp(prefix=path.name + ".", dir=path.parent)
-    except OSError as problem:
-        raise StoreError(f"cannot write beside {path}: {problem}") from problem
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            _write(file, members, header)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as problem:
-        raise StoreError(f"cannot write {path}: {problem}") from problem
-    finally:
-        temporary.unlink(missing_ok=True)
+    with new_file(path, replace=True, mode=0o600) as file:
+        _write(file, members, header)
 
 
 def load(path: Path) -> Memory:
@@ -109,9 +95,9 @@ def restore(data: bytes, outcomes: dict[str, int]) -> Memory:
 
 
 def _write(file: IO[bytes], members: dict[str, bytes], header: bytes) -> None:
-    seal = hashlib.sha256(header).hexdigest().encode()
+    digest = hashlib.sha256(header).hexdigest().encode()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for member, content in {**members, _HEADER: header, _SEAL: seal}.items():
+        for member, content in {**members, _HEADER: header, _HEADER_DIGEST: digest}.items():
             archive.writestr(zipfile.ZipInfo(member, _EPOCH), content)
 
 
@@ -124,10 +110,13 @@ def _read(source: Path | IO[bytes], path: Path | str) -> Memory:
         raise StoreError(f"there is no file {path}") from None
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, MemoryError) as problem:
         raise StoreError(f"{path} is not a complete memory file ({problem}); restore it from a copy") from None
-    header = _header(contents.pop(_HEADER, b""), contents.pop(_SEAL, b""), path)
+    header = _header(contents.pop(_HEADER, b""), contents.pop(_HEADER_DIGEST, b""), path)
     arrays = _arrays(contents, header, path)
     try:
-        memory = rebuild(arrays, header)
+        payloads = _split(arrays["payload"], arrays["payload_end"])
+        memory = build_memory(
+            header, arrays, payloads=payloads, salts=_salts(arrays["salt"]), archive=_archive(arrays, header)
+        )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as problem:
         raise VerificationError(f"{path} is not consistent ({problem!r}); restore it from a copy") from None
     if memory.digest != header["digest"]:
@@ -229,7 +218,7 @@ def _bytes(parts: Iterable[bytes]) -> AnyArray:
 
 
 def _by_site(rows: list[Vector], kept: IndexArray) -> Matrix:
-    """One row an anchor, over the kept sites; sites added since have no weight there."""
+    """One row per anchor, over the kept sites; sites added since have no weight there."""
     table = np.zeros((len(rows), kept.size))
     for number, row in enumerate(rows):
         known = kept < row.size
@@ -237,15 +226,15 @@ def _by_site(rows: list[Vector], kept: IndexArray) -> Matrix:
     return table
 
 
-def _header(text: bytes, seal: bytes, path: Path | str) -> dict[str, Any]:
+def _header(text: bytes, digest: bytes, path: Path | str) -> dict[str, Any]:
     try:
         header = json.loads(text)
     except (ValueError, RecursionError):
         raise StoreError(f"{path} has no readable header; it is not a memory file or is damaged") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise StoreError(f"{path} is not in the format {FORMAT}; it may come from another version")
-    if hashlib.sha256(text).hexdigest().encode() != seal:
-        raise VerificationError(f"{path} was altered or is incomplete: {_HEADER} does not match {_SEAL}")
+    if hashlib.sha256(text).hexdigest().encode() != digest:
+        raise VerificationError(f"{path} was altered or is incomplete: {_HEADER} does not match {_HEADER_DIGEST}")
     return header
 
 
@@ -268,17 +257,29 @@ def _arrays(contents: dict[str, bytes], header: dict[str, Any], path: Path | str
     return arrays
 
 
-def rebuild(arrays: dict[str, AnyArray], header: dict[str, Any]) -> Memory:
-    """A memory from the arrays and the header of a file; a store keeps the same in rows. Solves nothing."""
+def build_memory(
+    header: dict[str, Any],
+    arrays: dict[str, AnyArray],
+    *,
+    payloads: list[bytes | None],
+    salts: list[bytes],
+    archive: dict[str, Archived],
+) -> Memory:
+    """A memory from its parts, as a file has them and as the rows of a store give them. Solves nothing.
+
+    `header` has the scalars, ids, subjects, anchors and records of pruned entries as the file's JSON does; `arrays`
+    those of the file that are no payload, no salt and no archive. Payloads and salts are in row order.
+    """
     from expunge.memory.memory import Memory
 
-    ids, subjects = header["ids"], header["subjects"]
+    ids, subjects, site = header["ids"], header["subjects"], arrays["site"]
     size, sites = len(ids), arrays["keys"].shape[0]
-    site, ends, salts = arrays["site"], arrays["payload_end"], arrays["salt"]
-    if not (size == len(subjects) == site.size == ends.size == arrays["values"].shape[0]):
+    if not (size == len(subjects) == site.size == len(payloads) == len(salts) == arrays["values"].shape[0]):
         raise InputError("columns differ in length")
-    if salts.size != SALT_BYTES * size or arrays["alpha"].shape != (sites,) or arrays["status"].shape != (sites,):
+    if arrays["alpha"].shape != (sites,) or arrays["status"].shape != (sites,):
         raise InputError("columns differ in length")
+    if any(len(salt) != SALT_BYTES for salt in salts):
+        raise InputError(f"a salt has {SALT_BYTES} bytes")
     counts = np.bincount(site, minlength=sites)
     gram = GramRows(arrays["keys"], float.fromhex(header["sigma"]))
     state = State.start(gram, counts, float.fromhex(header["cap"]))
@@ -293,25 +294,22 @@ def rebuild(arrays: dict[str, AnyArray], header: dict[str, Any]) -> Memory:
         state.exact = False
     state.recompute_slacks()
     entries = Entries(arrays["values"].shape[1], size)
-    payloads = _split(arrays["payload"], ends)
     keys = row_bytes(gram.keys[:sites])
-    entries.extend(ids, [keys[number] for number in site], arrays["values"], site, subjects, payloads, salts.tobytes())
+    key_of_entry = [keys[number] for number in site]
+    entries.extend(ids, key_of_entry, arrays["values"], site, subjects, payloads, b"".join(salts))
     check: StateCheck = check_candidate(state, counts)
     numbers = {key: number for number, key in enumerate(keys)}
     alive = np.ones(entries.site.size, dtype=bool)
-    warranties = _warranties(arrays, header, sites)
+    warranties = _warranties(header, arrays, archive, sites)
     view = View(state, entries, size, alive, size, check, numbers, warranties, int(header["edit"]))
-    return Memory(
-        view, initial_size=int(header["initial_size"]), nu=_optional(header["nu"]), next_id=int(header["next_id"])
-    )
+    nu = None if header["nu"] is None else float.fromhex(header["nu"])
+    size, next_id = int(header["initial_size"]), int(header["next_id"])
+    return Memory(view, initial_size=size, nu=nu, next_id=next_id)
 
 
-def _split(payload: AnyArray, ends: AnyArray) -> list[bytes | None]:
-    content = payload.tobytes()
-    return [content[start:end] or None for start, end in pairwise([0, *ends.tolist()])]
-
-
-def _warranties(arrays: dict[str, AnyArray], header: dict[str, Any], sites: int) -> Warranties:
+def _warranties(
+    header: dict[str, Any], arrays: dict[str, AnyArray], archive: dict[str, Archived], sites: int
+) -> Warranties:
     alpha, similarity = arrays["anchor_alpha"], arrays["anchor_similarity"]
     if alpha.shape != similarity.shape or alpha.shape != (len(header["anchors"]), sites):
         raise InputError("anchors differ in size")
@@ -334,21 +332,11 @@ def _warranties(arrays: dict[str, AnyArray], header: dict[str, Any], sites: int)
             np.array(item["neighbours"], dtype=np.int64),
             np.array([float.fromhex(text) for text in item["kernels"]]),
             item["expired_at"],
-        ).without_a_repeated_sketch()
+        )
         for item in header["pruned"]
     }
-    salts = arrays["archive_salt"].tobytes()
-    payloads = _split(arrays["archive_payload"], arrays["archive_payload_end"])
-    archive = {
-        name: Archived(
-            arrays["archive_keys"][row].copy(),
-            arrays["archive_values"][row].copy(),
-            subject,
-            payloads[row],
-            salts[SALT_BYTES * row : SALT_BYTES * (row + 1)],
-        )
-        for row, (name, subject) in enumerate(header["archived"])
-    }
+    if any(np.unique(record.neighbours).size < record.neighbours.size for record in records.values()):
+        raise InputError("a warranty names a neighbour twice")
     if not {record.anchor for record in records.values()} <= set(anchors):
         raise InputError("a warranty refers to an anchor that is not there")
     if {name for name, record in records.items() if record.mode == "archive"} != set(archive):
@@ -356,5 +344,27 @@ def _warranties(arrays: dict[str, AnyArray], header: dict[str, Any], sites: int)
     return Warranties(anchors, records, archive, float.fromhex(header["travel"]))
 
 
-def _optional(text: str | None) -> float | None:
-    return None if text is None else float.fromhex(text)
+def _archive(arrays: dict[str, AnyArray], header: dict[str, Any]) -> dict[str, Archived]:
+    """Archived entries of a file, by id."""
+    payloads = _split(arrays["archive_payload"], arrays["archive_payload_end"])
+    salts = _salts(arrays["archive_salt"])
+    return {
+        name: Archived(
+            arrays["archive_keys"][row].copy(),
+            arrays["archive_values"][row].copy(),
+            subject,
+            payloads[row],
+            salts[row],
+        )
+        for row, (name, subject) in enumerate(header["archived"])
+    }
+
+
+def _split(payload: AnyArray, ends: AnyArray) -> list[bytes | None]:
+    content = payload.tobytes()
+    return [content[start:end] or None for start, end in pairwise([0, *ends.tolist()])]
+
+
+def _salts(joined: AnyArray) -> list[bytes]:
+    content = joined.tobytes()
+    return [content[start : start + SALT_BYTES] for start in range(0, len(content), SALT_BYTES)]

@@ -11,7 +11,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi.routing import APIRoute, APIRouter
-from sqlalchemy import select
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,8 +18,7 @@ from expunge.errors import InputError
 from expunge.service.context import ServiceContext
 from expunge.service.settings import Limits
 from expunge.service.tokens import SCOPES, Scope, Token
-from expunge.store import Store, StoredMemory
-from expunge.store.backends.tables import memories
+from expunge.store import StoredMemory
 
 __all__ = ["AuthorizedRoute", "context_of", "memory_of", "needs", "router", "token_of"]
 
@@ -56,7 +54,7 @@ class AuthorizedRoute(APIRoute):
                 name, request.state.expected_uuid = request.path_params["name"], None
                 if name.startswith(_UUID_PREFIX):
                     request.state.expected_uuid = name.removeprefix(_UUID_PREFIX)
-                    name = await context.executor.read(_name_of_uuid, context.store, request.state.expected_uuid)
+                    name = await context.executor.read(_name_of_uuid, context, request.state.expected_uuid)
                 if not token.covers(name):
                     raise InputError("this token is for another memory", code="forbidden")
                 request.state.memory = name
@@ -111,12 +109,11 @@ def _find_token(context: ServiceContext, header: str | None) -> Token:
     return token
 
 
-def _name_of_uuid(store: Store, uuid: str) -> str | None:
+def _name_of_uuid(context: ServiceContext, uuid: str) -> str | None:
     """Name of the memory with a UUID, which stands in a path for a name that does not fit there."""
     if not uuid.isascii() or not uuid.isprintable():
         return None
-    row = store._database.glance(select(memories.c.name).where(memories.c.uuid == uuid))
-    return None if row is None else row.name
+    return context.store.name_of(uuid)
 
 
 def _check_body_headers(request: Request, limits: Limits) -> None:

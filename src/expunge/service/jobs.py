@@ -29,8 +29,7 @@ from expunge.service.log_format import traceback_places
 from expunge.service.problems import problem_details
 from expunge.store import Conflict, Store
 from expunge.store.backends.tables import jobs
-from expunge.store.encryption import seal_request, unseal_request
-from expunge.store.idempotency import strengthened
+from expunge.store.encryption import decrypt_request, encrypt_request
 
 __all__ = ["Job", "Jobs"]
 
@@ -73,7 +72,6 @@ class Jobs:
 
     def __init__(self, store: Store, executor: Executor, clock: Callable[[], float] = time.time) -> None:
         self._store = store
-        self._database = store._database
         self._executor = executor
         self._clock = clock
         self._worker = secrets.token_hex(8)
@@ -120,8 +118,8 @@ class Jobs:
 
     def counts(self) -> dict[str, int]:
         """How many jobs there are, by state."""
-        with self._database.reading() as connection:
-            rows = connection.execute(select(jobs.c.state, func.count()).group_by(jobs.c.state)).all()
+        with self._store.reading() as connection:
+            rows = connection.rows(select(jobs.c.state, func.count()).group_by(jobs.c.state))
         return {str(state): int(count) for state, count in rows}
 
     async def _ensure_running(self, job: Job, *, retry_failed: bool = False) -> Job:
@@ -181,19 +179,19 @@ class Jobs:
         """The job with an id, and whether it was inserted just now."""
         now = int(self._clock() * 1000)
         row = {
-            "token": _row_key(job_id),
+            "id_hash": _row_key(job_id),
             "kind": kind.name,
             "state": "queued",
             "done": 0,
             "total": 1,
             "worker": self._worker,
             "created": now,
-            "beat": now,
+            "heartbeat": now,
             "content": self._encrypted(job_id, spec, None, None),
         }
-        with self._database.writing(f"{self._store.uuid} jobs") as connection:
+        with self._store.writing("jobs") as connection:
             connection.execute(delete(jobs).where(jobs.c.created < now - int(KEPT_SECONDS * 1000)))
-            known = connection.execute(select(jobs).where(jobs.c.token == row["token"])).first()
+            known = connection.first(select(jobs).where(jobs.c.id_hash == row["id_hash"]))
             if known is None:
                 connection.execute(insert(jobs), row)
                 connection.commit()
@@ -205,27 +203,27 @@ class Jobs:
         return job, False
 
     def _find(self, job_id: str) -> Job | None:
-        row = self._database.glance(select(jobs).where(jobs.c.token == _row_key(job_id)))
+        row = self._store.read_row(select(jobs).where(jobs.c.id_hash == _row_key(job_id)))
         return None if row is None else self._job(job_id, row)
 
     def _claim(self, job: Job) -> bool:
         """Make this worker the one that runs a job; False if another was faster."""
         now = max(int(self._clock() * 1000), job.updated + 1)
-        with self._database.writing(f"{self._store.uuid} jobs") as connection:
+        with self._store.writing("jobs") as connection:
             claimed = connection.execute(
                 update(jobs)
-                .where(jobs.c.token == _row_key(job.id), jobs.c.beat == job.updated, jobs.c.state == job.state)
-                .values(worker=self._worker, state="queued", beat=now)
+                .where(jobs.c.id_hash == _row_key(job.id), jobs.c.heartbeat == job.updated, jobs.c.state == job.state)
+                .values(worker=self._worker, state="queued", heartbeat=now)
             )
             connection.commit()
         return claimed.rowcount == 1
 
     def _update(self, job_id: str, **values: Any) -> None:
-        with self._database.writing(f"{self._store.uuid} jobs") as connection:
+        with self._store.writing("jobs") as connection:
             connection.execute(
                 update(jobs)
-                .where(jobs.c.token == _row_key(job_id), jobs.c.worker == self._worker)
-                .values(beat=int(self._clock() * 1000), **values)
+                .where(jobs.c.id_hash == _row_key(job_id), jobs.c.worker == self._worker)
+                .values(heartbeat=int(self._clock() * 1000), **values)
             )
             connection.commit()
 
@@ -234,7 +232,7 @@ class Jobs:
         self._update(job_id, state=state, content=content, **progress)
 
     def _job(self, job_id: str, row: Any) -> Job:
-        content = unseal_request(f"{self._store.uuid} job", job_id, bytes(row.content))
+        content = decrypt_request(f"{self._store.uuid} job", job_id, row.content)
         return Job(
             id=job_id,
             kind=JOB_KINDS[row.kind],
@@ -242,18 +240,18 @@ class Jobs:
             done=row.done,
             total=row.total,
             created=row.created,
-            updated=row.beat,
+            updated=row.heartbeat,
             spec=content["spec"],
             result=content["result"],
             problem=content["problem"],
         )
 
     def _encrypted(self, job_id: str, spec: dict[str, Any], result: Any, problem: Any) -> bytes:
-        return seal_request(f"{self._store.uuid} job", job_id, {"spec": spec, "result": result, "problem": problem})
+        return encrypt_request(f"{self._store.uuid} job", job_id, {"spec": spec, "result": result, "problem": problem})
 
     def _id_from_key(self, kind: str, key: str) -> str:
         """Id of the job under an idempotency key: it follows from the key."""
-        strong = strengthened(self._store._identity.pepper, key)
+        strong = self._store.peppered_key(key)
         text = f"expunge/job-id/v1\n{self._store.uuid}\n{kind}\n{strong}".encode()
         return base64.urlsafe_b64encode(hashlib.sha256(text).digest()).decode().rstrip("=")
 

@@ -15,13 +15,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
-from sqlalchemy import select
 
 from expunge.errors import VerificationError
 from expunge.memory.receipt import Receipt
 from expunge.memory.version import View
 from expunge.store import Store, StoredMemory
-from expunge.store.backends.tables import memories, states
 
 __all__ = ["MULTIPROCESS", "Metrics"]
 
@@ -96,9 +94,7 @@ class _StoreCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Gauges."""
-        with self._store._database.reading() as connection:
-            wanted = select(memories.c.name, memories.c.uuid, states.c.edit, states.c.size)
-            rows = connection.execute(wanted.join(states, states.c.memory == memories.c.number)).all()
+        rows = self._store.memories()
         valid = expired = damaged = 0
         with self._lock:
             self._counted = {row.uuid: self._counted[row.uuid] for row in rows if row.uuid in self._counted}

@@ -59,7 +59,6 @@ class Tokens:
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store = store
-        self._database = store._database
         self._clock = clock
 
     def create(
@@ -90,7 +89,7 @@ class Tokens:
         )
         text = f"expunge_{token.name}_{secrets.token_urlsafe(32)}"
         row = vars(token) | {"scopes": " ".join(sorted(wanted)), "hash": _hash(text)}
-        with self._database.writing(f"{self._store.uuid} tokens") as connection:
+        with self._store.writing("tokens") as connection:
             connection.execute(insert(tokens), row)
             connection.commit()
         return text, token
@@ -98,9 +97,9 @@ class Tokens:
     def find(self, text: str) -> Token | None:
         """The token with this text, if it is good now."""
         match = _TEXT.fullmatch(text)
-        row = None if match is None else self._database.glance(select(tokens).where(tokens.c.name == match.group(1)))
+        row = None if match is None else self._store.read_row(select(tokens).where(tokens.c.name == match.group(1)))
         # The comparison happens in any case, and takes the same time whatever it finds.
-        stored = bytes(32) if row is None else bytes(row.hash)
+        stored = bytes(32) if row is None else row.hash
         if not hmac.compare_digest(stored, _hash(text)) or row is None:
             return None
         token = _token(row)
@@ -108,25 +107,25 @@ class Tokens:
 
     def all(self) -> list[Token]:
         """Every token, revoked ones too, in order of creation."""
-        with self._database.reading() as connection:
-            rows = connection.execute(select(tokens).order_by(tokens.c.created, tokens.c.name)).all()
+        with self._store.reading() as connection:
+            rows = connection.rows(select(tokens).order_by(tokens.c.created, tokens.c.name))
         return [_token(row) for row in rows]
 
     def revoke(self, name: str) -> Token:
         """End a token, by its name or its whole text. Its row stays, for the record."""
         match = _TEXT.fullmatch(name)
         found = match.group(1) if match is not None else name
-        with self._database.writing(f"{self._store.uuid} tokens") as connection:
+        with self._store.writing("tokens") as connection:
             row = None
             if _NAME.fullmatch(found):
-                row = connection.execute(select(tokens).where(tokens.c.name == found)).first()
+                row = connection.first(select(tokens).where(tokens.c.name == found))
             if row is None:
                 raise InputError("there is no such token; expunge token list shows their names")
             if row.revoked is None:
                 ended = update(tokens).where(tokens.c.name == found).values(revoked=int(self._clock()))
                 connection.execute(ended)
                 connection.commit()
-                row = connection.execute(select(tokens).where(tokens.c.name == found)).one()
+                row = connection.first(select(tokens).where(tokens.c.name == found))
         return _token(row)
 
 

@@ -1,7 +1,8 @@
-"""Durable memories: SQLite or PostgreSQL, with a signed ledger. `open` is the way in.
+"""Durable memories in SQLite or PostgreSQL, with one signed ledger; `open` opens a store or makes it.
 
-Read :mod:`expunge.store.stored_memory` first (what one edit does), then :mod:`expunge.store.row_writer` (the rows it
-writes) and :mod:`expunge.store.store` (what concerns several memories). ``docs/formats/store.md`` has the tables.
+It may import memories, attestation, the ledger and verification, and nothing of the service or the command line.
+Start with :mod:`expunge.store.stored_memory` (what one edit does), then read
+:mod:`expunge.store.edits.edit_transaction`, :mod:`expunge.store.row_writer` and ``docs/formats/store.md``.
 """
 
 from __future__ import annotations
@@ -9,36 +10,38 @@ from __future__ import annotations
 from expunge.attestation.statements import Clock, utc_now
 from expunge.errors import Busy, Conflict, InputError, Stale
 from expunge.ledger.event import EVENT_TYPE, Event, parse_event, subject_commitment
-from expunge.store.backends.connect import connect, enter
-from expunge.store.backends.database import Vacuumed
-from expunge.store.edit_preview import Preview
+from expunge.store.backends.connect import connect, open_identity
+from expunge.store.backends.database import VacuumResult
+from expunge.store.edits.edit_preview import Preview
+from expunge.store.edits.signed_receipt import SignedReceipt
 from expunge.store.identity import KeySource
 from expunge.store.ledger_tables import Leaf
 from expunge.store.legal_holds import Hold
-from expunge.store.maintenance.backup import Restored
-from expunge.store.maintenance.integrity import Verified
-from expunge.store.signed_receipt import SignedReceipt
+from expunge.store.maintenance.integrity import VerifyResult
+from expunge.store.maintenance.restore import RestoreResult
+from expunge.store.rows import MemorySummary
 from expunge.store.store import Store
 from expunge.store.stored_memory import StoredMemory
-from expunge.store.subject_erasure import Erased, SubjectErasure
+from expunge.store.subject_erasure import MemoryErasure, SubjectErasure
 
 __all__ = [
     "EVENT_TYPE",
     "Busy",
     "Conflict",
-    "Erased",
     "Event",
     "Hold",
     "Leaf",
+    "MemoryErasure",
+    "MemorySummary",
     "Preview",
-    "Restored",
+    "RestoreResult",
     "SignedReceipt",
     "Stale",
     "Store",
     "StoredMemory",
     "SubjectErasure",
-    "Vacuumed",
-    "Verified",
+    "VacuumResult",
+    "VerifyResult",
     "open",
     "parse_event",
     "subject_commitment",
@@ -63,9 +66,9 @@ def open(  # noqa: A001 — expunge.open is the public word
     """
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= 86_400:
         raise InputError(f"timeout must be a number of seconds, not {timeout!r}")
-    database, beside = connect(url, float(timeout))
+    database, default_key = connect(url, float(timeout))
     try:
-        identity = enter(database, signing_key, beside, passphrase, origin, clock)
+        identity = open_identity(database, signing_key, default_key, passphrase, origin, clock)
     except BaseException:
         database.engine.dispose()
         raise

@@ -1,4 +1,4 @@
-"""Who a store is: its UUID, the origin of its ledger, the key that signs, the secret behind its subject tags."""
+"""The identity of a store: UUID, origin of its ledger, signing key, and the secret behind its subject tags."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import insert, select
 
 from expunge.attestation.statements import Clock, utc_now
 from expunge.errors import InputError, StoreError
@@ -20,16 +20,17 @@ from expunge.ledger.merkle.tree import Frontier
 from expunge.ledger.note import NoteKey, SignedNote
 from expunge.ledger.signing import SigningKey, load_signing_key, save_signing_key
 from expunge.ledger.statement import Statement
+from expunge.store.backends.database import CheckedConnection
 from expunge.store.backends.tables import ledger, store
 
-__all__ = ["Identity", "KeySource", "establish", "recognise"]
+__all__ = ["Identity", "KeySource", "create_identity", "load_identity"]
 
 KeySource = SigningKey | str | os.PathLike[str] | None
 
 
 @dataclass(frozen=True)
 class Identity:
-    """One store."""
+    """UUID, origin, signing key and secret of one store, and the clock that dates its receipts."""
 
     uuid: str
     origin: str
@@ -56,17 +57,17 @@ class Identity:
         return sign_checkpoint(Checkpoint(self.origin, frontier.size, frontier.root), self.signing_key)
 
 
-def establish(
-    connection: Connection,
+def create_identity(
+    connection: CheckedConnection,
     key: KeySource,
-    beside: Path | None,
+    default_key: Path | None,
     passphrase: str | None,
     origin: str | None,
     clock: Clock,
 ) -> Identity:
     """Give a new store its identity; a key file that is not there is made."""
     name = str(uuid.uuid4())
-    signing_key = _load(_source(key, beside), passphrase, create=True)
+    signing_key = _load_key(_key_source(key, default_key), passphrase, create=True)
     identity = Identity(name, origin or f"expunge/{name}", signing_key, randomness.token_bytes(32), clock)
     identity.log_key  # noqa: B018 — an origin that cannot name a key is refused now
     connection.execute(
@@ -83,42 +84,42 @@ def establish(
     return identity
 
 
-def recognise(
-    connection: Connection,
+def load_identity(
+    connection: CheckedConnection,
     key: KeySource,
-    beside: Path | None,
+    default_key: Path | None,
     passphrase: str | None,
     origin: str | None,
     clock: Clock,
 ) -> Identity | None:
     """The identity of a store that exists; None when it has none yet."""
-    row = connection.execute(select(store)).first()
+    row = connection.first(select(store))
     if row is None:
         return None
-    signing_key = _load(_source(key, beside), passphrase, create=False)
-    if signing_key.public.raw != bytes(row.public_key):
+    signing_key = _load_key(_key_source(key, default_key), passphrase, create=False)
+    if signing_key.public.raw != row.public_key:
         raise StoreError("this store's ledger is signed with another key; open it with the one it was made with")
     if origin is not None and origin != row.origin:
         raise StoreError(f"the ledger of this store has the origin {row.origin!r}, not {origin!r}")
-    return Identity(row.uuid, row.origin, signing_key, bytes(row.secret), clock)
+    return Identity(row.uuid, row.origin, signing_key, row.secret, clock)
 
 
-def _source(key: KeySource, beside: Path | None) -> SigningKey | Path:
+def _key_source(key: KeySource, default_key: Path | None) -> SigningKey | Path:
     if isinstance(key, SigningKey):
         return key
     if isinstance(key, str | os.PathLike):
         return Path(key)
     if key is not None:
         raise InputError(f"signing_key is a SigningKey or the path of one, not a {type(key).__name__}")
-    if beside is None:
+    if default_key is None:
         raise InputError(
             "a PostgreSQL store needs its signing key: --signing-key or $EXPUNGE_SIGNING_KEY with a file, which "
             "expunge keygen makes, or signing_key="
         )
-    return beside
+    return default_key
 
 
-def _load(source: SigningKey | Path, passphrase: str | None, *, create: bool) -> SigningKey:
+def _load_key(source: SigningKey | Path, passphrase: str | None, *, create: bool) -> SigningKey:
     if isinstance(source, SigningKey):
         return source
     try:

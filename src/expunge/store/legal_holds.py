@@ -5,17 +5,33 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from expunge.errors import InputError, VerificationError
+from expunge.ledger.statement import Subject
 from expunge.memory.entries import check_id, check_subject
 from expunge.memory.version import View
+from expunge.store.backends.database import CheckedConnection, Database
 from expunge.store.backends.tables import holds, memories, secrets
-from expunge.store.encryption import unseal
+from expunge.store.encryption import decrypt
+from expunge.store.identity import Identity
+from expunge.store.ledger_tables import Leaf, LedgerWriter, last_receipt
+from expunge.store.row_writer import RowWriter
 
-__all__ = ["Hold", "check_terms", "hold_reason", "holds_of", "matching"]
+if TYPE_CHECKING:
+    from expunge.store.stored_memory import StoredMemory
+
+__all__ = [
+    "Hold",
+    "check_hold_terms",
+    "hold_reason",
+    "holds_on_entries",
+    "place_hold",
+    "read_holds",
+    "release_hold",
+]
 
 
 @dataclass(frozen=True)
@@ -33,8 +49,8 @@ class Hold:
         return name == self.id if self.id is not None else subject == self.subject
 
 
-def check_terms(id: Any, subject: Any, reason: Any) -> dict[str, str | None]:  # noqa: A002 — the public word
-    """What a hold says, if it can be said."""
+def check_hold_terms(id: Any, subject: Any, reason: Any) -> dict[str, str | None]:  # noqa: A002 — the public word
+    """Id or subject, and reason, as a hold keeps them; InputError where they make no hold."""
     if (id is None) == (subject is None):
         raise InputError("a hold is on an id, or on a subject, and on exactly one of them")
     if not isinstance(reason, str) or not reason.strip():
@@ -43,7 +59,7 @@ def check_terms(id: Any, subject: Any, reason: Any) -> dict[str, str | None]:  #
     return {"id": name, "subject": check_subject(subject), "reason": reason}
 
 
-def holds_of(connection: Connection, memory: int | None = None) -> list[Hold]:
+def read_holds(connection: CheckedConnection, memory: int | None = None) -> list[Hold]:
     """Holds in order of placement, of one memory or of all."""
     wanted = (
         select(holds.c.number, holds.c.terms, memories.c.name, secrets.c.secret)
@@ -54,18 +70,17 @@ def holds_of(connection: Connection, memory: int | None = None) -> list[Hold]:
     if memory is not None:
         wanted = wanted.where(holds.c.memory == memory)
     found = []
-    for row in connection.execute(wanted):
+    for row in connection.rows(wanted):
         try:
-            terms = check_terms(**json.loads(unseal(row.secret, "hold", row.terms)))
+            terms = check_hold_terms(**json.loads(decrypt(row.secret, "hold", row.terms)))
         except (ValueError, TypeError, RecursionError):
             raise VerificationError(f"the terms of hold {row.number} are not those of a hold: it was altered") from None
         found.append(Hold(row.number, row.name, terms["id"], terms["subject"], terms["reason"] or ""))
     return found
 
 
-def matching(found: Iterable[Hold], view: View, names: Iterable[str]) -> dict[str, Hold]:
+def holds_on_entries(active: list[Hold], view: View, names: Iterable[str]) -> dict[str, Hold]:
     """Which of these entries are held, and by which hold."""
-    active = list(found)
     held = {}
     for name in names if active else ():
         slot = view.slot(name)
@@ -82,3 +97,33 @@ def hold_reason(held: dict[str, Hold]) -> str:
     name, hold = next(iter(held.items()))
     more = f" and {len(held) - 1} more" if len(held) > 1 else ""
     return f"{name!r}{more} must be kept: hold {hold.number}, {hold.reason}"
+
+
+def place_hold(database: Database, identity: Identity, stored: StoredMemory, terms: dict[str, str | None]) -> int:
+    """Write a hold on entries of a memory, with its event in the ledger; the hold's number."""
+    with stored.locked_version() as (connection, loaded, _):
+        view, name = loaded.memory._view, terms["id"]
+        if name is not None and view.slot(name) is None and name not in view.warranties.records:
+            raise InputError(f"no entry has id {name!r}")
+        ledger_writer = LedgerWriter(connection)
+        writer = RowWriter(database, connection, ledger_writer, identity.secret, stored.number)
+        number = writer.insert_hold(json.dumps(terms).encode())
+        ledger_writer.append_event(identity, "held", stored.uuid, Subject("state", view.digest), hold=number)
+        ledger_writer.flush()
+        connection.commit()
+    return number
+
+
+def release_hold(database: Database, identity: Identity, stored: StoredMemory, number: int) -> Leaf:
+    """Delete a hold, whether or not its memory can be loaded; the event in the ledger."""
+    with stored.locked() as connection:
+        if all(known.number != number for known in read_holds(connection, stored.number)):
+            raise InputError(f"there is no hold {number} any more")
+        ledger_writer = LedgerWriter(connection)
+        RowWriter(database, connection, ledger_writer, identity.secret, stored.number).delete_hold(number)
+        state = Subject("state", last_receipt(connection, identity.signing_key.public, stored.uuid).state_after)
+        leaf = ledger_writer.append_event(identity, "released", stored.uuid, state, hold=number)
+        ledger_writer.flush()
+        connection.commit()
+        database.truncate_log(connection)
+    return leaf

@@ -5,314 +5,312 @@ Nothing of an entry that stays is rewritten. Everything here happens inside one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from expunge.certificates.warranty import Record
 from expunge.errors import StoreError
 from expunge.memory.version import View
-from expunge.store.backends.database import Database, each
+from expunge.store.backends.database import CheckedConnection, Database, number_parameters
 from expunge.store.backends.tables import anchors, entries, holds, memories, pruned, secrets, states
-from expunge.store.crash_points import reach
-from expunge.store.encryption import Content, new_secret, seal, seal_content, subject_tag, tag_mark
-from expunge.store.ledger_tables import Head
-from expunge.store.rows import Facts, Numbering, pack_anchor, pack_record, pack_state
+from expunge.store.edits.crash_points import crash_point
+from expunge.store.encryption import Content, encrypt, encrypt_entries, new_secret, row_mark, subject_tag
+from expunge.store.ledger_tables import LedgerWriter
+from expunge.store.rows import MemoryAttributes, RowNumbers, pack_anchor, pack_record, pack_state
 from expunge.types import IndexArray
 
-__all__ = ["Pen", "erased_content"]
+__all__ = ["RowWriter", "erased_ids"]
 
-_ERASE_ENTRIES = delete(entries).where(entries.c.number == bindparam("number_"))
-_ERASE_RECORDS = delete(pruned).where(pruned.c.number == bindparam("number_"))
+_DELETE_ENTRIES = delete(entries).where(entries.c.number == bindparam("number_"))
+_DELETE_RECORDS = delete(pruned).where(pruned.c.number == bindparam("number_"))
 _INSERTS = {table: insert(table) for table in (anchors, entries, holds, memories, pruned, secrets, states)}
-_RENEW = update(secrets).where(secrets.c.number == bindparam("number_")).values(secret=bindparam("secret_"))
-_RECORD = (
+_UPDATE_SECRET = update(secrets).where(secrets.c.number == bindparam("number_")).values(secret=bindparam("secret_"))
+_UPDATE_RECORD = (
     update(pruned)
     .where(pruned.c.number == bindparam("number_"))
     .values(entry=bindparam("entry_"), mark=bindparam("mark_"), record=bindparam("record_"))
 )
-_ANCHOR = (
+_UPDATE_ANCHOR = (
     update(anchors)
     .where(anchors.c.memory == bindparam("memory_"), anchors.c.number == bindparam("number_"))
     .values(weights=bindparam("weights_"))
 )
-_STATE = (
+_UPDATE_STATE = (
     update(states)
     .where(states.c.memory == bindparam("memory_"))
     .values(edit=bindparam("edit_"), digest=bindparam("digest_"), size=bindparam("size_"), state=bindparam("state_"))
 )
 
 
-def erased_content(before: View, after: View) -> list[str]:
-    """Ids whose content, or whose last trace, an edit destroys."""
-    was, archive = before.warranties, after.warranties.archive
-    live = [name for name in _names(before, _gone(before, after)) if name not in archive]
-    cold = [name for name in was.records if name not in after.warranties.records and after.slot(name) is None]
-    return [*live, *cold]
+def erased_ids(before: View, after: View) -> list[str]:
+    """Ids whose content, or whose record, an edit erases."""
+    archive, records = after.warranties.archive, after.warranties.records
+    live = [name for name in _ids_at(before, _gone_rows(before, after)) if name not in archive]
+    pruned_before = [name for name in before.warranties.records if name not in records and after.slot(name) is None]
+    return [*live, *pruned_before]
 
 
-class Pen:
+class RowWriter:
     """Writes versions of one memory within one transaction."""
 
     def __init__(
-        self, database: Database, connection: Connection, head: Head, store_secret: bytes, memory: int
+        self,
+        database: Database,
+        connection: CheckedConnection,
+        ledger_writer: LedgerWriter,
+        store_secret: bytes,
+        memory: int,
     ) -> None:
         self._database = database
         self._connection = connection
-        self._head = head
+        self._ledger_writer = ledger_writer
         self._store_secret = store_secret
         self._memory = memory
         # New secrets are written together, in order: SQLite only ever appends to their table.
-        self._opening: dict[int, bytes] = {}
+        self._new_secrets: dict[int, bytes] = {}
         self.erased = False
 
-    def create(
-        self, uuid: str, name: str, view: View, facts: Facts, forgotten: Mapping[str, bytes] | None = None
-    ) -> Numbering:
-        """A memory that was not there."""
+    def insert_memory(
+        self,
+        uuid: str,
+        name: str,
+        view: View,
+        attributes: MemoryAttributes,
+        forgotten: Mapping[str, bytes] | None = None,
+    ) -> RowNumbers:
+        """Write a memory that was not there; return the numbers of its rows."""
         self._insert(memories, [{"number": self._memory, "uuid": uuid, "name": name}])
         none = np.zeros(0, dtype=np.int64)
-        numbering = Numbering(self._head.take(1), none, none, forgotten=dict(forgotten or {}))
-        numbering = self._enter(numbering, view, view.slots, none)
-        numbering = self._file(self._set_aside(numbering, view), view.warranties.records, view)
-        numbering = self._moor(numbering, view, set(view.warranties.anchors), ())
-        sealed, opens = self._sealed("state", pack_state(view, facts))
-        self._opening[numbering.state] = opens
+        state_secret = self._ledger_writer.allocate_numbers(1)
+        numbers = RowNumbers(state_secret, none, none, forgotten=dict(forgotten or {}))
+        numbers = self._insert_live(numbers, view, view.slots, none)
+        numbers = self._write_records(self._insert_archived(numbers, view), view.warranties.records, view)
+        numbers = self._write_anchors(numbers, view, set(view.warranties.anchors), ())
+        state, self._new_secrets[numbers.state] = self._encrypt("state", pack_state(view, attributes))
         row = {"memory": self._memory, "edit": view.edit, "digest": bytes.fromhex(view.digest), "size": view.size}
-        self._insert(states, [row | {"secret": numbering.state, "state": sealed}])
-        self._keep()
-        return numbering
+        self._insert(states, [row | {"secret": numbers.state, "state": state}])
+        self._insert_secrets()
+        return numbers
 
-    def edit(self, numbering: Numbering, before: View, after: View, facts: Facts) -> Numbering:
-        """The next version of a memory."""
-        if numbering.numbers.size != before.size:
-            raise StoreError("the memory in hand is not the one that is stored; nothing was written")
-        gone = _gone(before, after)
+    def update_memory(self, old: RowNumbers, before: View, after: View, attributes: MemoryAttributes) -> RowNumbers:
+        """Write the next version of a memory; return the numbers of its rows."""
+        if old.entries.size != before.size:
+            raise StoreError("the loaded memory is not the one that is stored; nothing was written")
+        gone = _gone_rows(before, after)
         kept = np.ones(before.size, dtype=bool)
         kept[gone] = False
-        numbering, old = self._drop(numbering, before, after, gone), numbering
-        reach("erased")
-        fresh = after.slots[np.count_nonzero(kept) :]
-        numbering = self._enter(
-            replace(numbering, numbers=old.numbers[kept], sites=old.sites[kept]),
-            after,
-            fresh,
-            after.sites[: np.count_nonzero(kept)],
-        )
-        reach("entered")
+        staying = np.count_nonzero(kept)
+        numbers = self._erase_gone(old, before, after, gone)
+        crash_point("erased")
+        numbers = replace(numbers, entries=old.entries[kept], sites=old.sites[kept])
+        numbers = self._insert_live(numbers, after, after.slots[staying:], after.sites[:staying])
+        crash_point("entries_written")
         was, now = before.warranties, after.warranties
         changed = {name: record for name, record in now.records.items() if was.records.get(name) is not record}
-        numbering = self._file(numbering, changed, after)
-        numbering = self._moor(
-            numbering,
-            after,
-            {
-                number
-                for number, anchor in now.anchors.items()
-                if gone.size
-                or number not in was.anchors
-                or anchor.alpha is not was.anchors[number].alpha
-                or anchor.similarity is not was.anchors[number].similarity
-            },
-            [number for number in was.anchors if number not in now.anchors],
-        )
-        reach("pruned")
-        sealed, opens = self._sealed("state", pack_state(after, facts))
-        self._connection.execute(_RENEW, {"number_": numbering.state, "secret_": opens})
+        numbers = self._write_records(numbers, changed, after)
+        changed_anchors = {
+            number
+            for number, anchor in now.anchors.items()
+            if gone.size
+            or number not in was.anchors
+            or anchor.alpha is not was.anchors[number].alpha
+            or anchor.similarity is not was.anchors[number].similarity
+        }
+        gone_anchors = [number for number in was.anchors if number not in now.anchors]
+        numbers = self._write_anchors(numbers, after, changed_anchors, gone_anchors)
+        crash_point("records_written")
+        state, secret = self._encrypt("state", pack_state(after, attributes))
+        self._connection.execute(_UPDATE_SECRET, {"number_": numbers.state, "secret_": secret})
         self._connection.execute(
-            _STATE,
+            _UPDATE_STATE,
             {
                 "memory_": self._memory,
                 "edit_": after.edit,
                 "digest_": bytes.fromhex(after.digest),
                 "size_": after.size,
-                "state_": sealed,
+                "state_": state,
             },
         )
-        self._keep()
-        reach("stated")
-        return numbering
+        self._insert_secrets()
+        crash_point("state_written")
+        return numbers
 
-    def drop(self) -> None:
-        """Take a memory away with all that it held, whether or not it can still be loaded."""
-        held: list[int] = []
+    def delete_memory(self) -> None:
+        """Delete a memory with all that it held, whether or not it can still be loaded."""
+        numbers: list[int] = []
         for column in (entries.c.number, pruned.c.number, anchors.c.secret, holds.c.number, states.c.secret):
             table = column.table
-            held += self._connection.execute(select(column).where(table.c.memory == self._memory)).scalars()
+            numbers += self._connection.values(select(column).where(table.c.memory == self._memory))
             self._connection.execute(delete(table).where(table.c.memory == self._memory))
         self._connection.execute(delete(memories).where(memories.c.number == self._memory))
-        self._shred(held)
-        reach("erased")
+        self._destroy_secrets(numbers)
+        crash_point("erased")
 
-    def place_hold(self, terms: bytes) -> int:
-        """Write the sealed terms of a hold; return its number."""
-        number = self._head.take(1)
-        sealed, self._opening[number] = self._sealed("hold", terms)
-        self._keep()
-        self._insert(holds, [{"number": number, "memory": self._memory, "terms": sealed}])
+    def insert_hold(self, terms: bytes) -> int:
+        """Write the encrypted terms of a hold; return its number."""
+        number = self._ledger_writer.allocate_numbers(1)
+        encrypted, self._new_secrets[number] = self._encrypt("hold", terms)
+        self._insert_secrets()
+        self._insert(holds, [{"number": number, "memory": self._memory, "terms": encrypted}])
         return number
 
-    def lift_hold(self, number: int) -> None:
-        """Take a hold away."""
+    def delete_hold(self, number: int) -> None:
+        """Delete a hold."""
         self._connection.execute(delete(holds).where(holds.c.number == number))
-        self._shred([number])
+        self._destroy_secrets([number])
 
-    def _drop(self, numbering: Numbering, before: View, after: View, gone: IndexArray) -> Numbering:
+    def _erase_gone(self, numbers: RowNumbers, before: View, after: View, gone: IndexArray) -> RowNumbers:
         """Content of entries that are neither live nor archived any more, and records that are over."""
-        names = _names(before, gone)
         archive, records = after.warranties.archive, after.warranties.records
-        moved = {name: int(numbering.numbers[row]) for name, row in zip(names, gone.tolist(), strict=True)}
-        archived = numbering.archived | {name: number for name, number in moved.items() if name in archive}
+        rows_of_ids = list(zip(_ids_at(before, gone), gone.tolist(), strict=True))
+        moved = {name: int(numbers.entries[row]) for name, row in rows_of_ids}
+        archived = numbers.archived | {name: number for name, number in moved.items() if name in archive}
         # An archived entry that comes back gets a row of its own, at the end.
         content = [number for name, number in moved.items() if name not in archive]
         content += [archived.pop(name) for name in list(archived) if name not in archive]
-        over = [name for name in numbering.pruned if name not in records]
-        self._delete(_ERASE_ENTRIES, content)
-        self._delete(_ERASE_RECORDS, [numbering.pruned[name] for name in over])
-        self._shred([*content, *(numbering.pruned[name] for name in over)])
-        forgotten = {name: digest for name, digest in numbering.forgotten.items() if name in records}
-        for name, row in zip(names, gone.tolist(), strict=True):
+        over = [number for name, number in numbers.pruned.items() if name not in records]
+        for statement, rows in ((_DELETE_ENTRIES, content), (_DELETE_RECORDS, over)):
+            if rows:
+                self._connection.execute(statement, number_parameters(rows))
+        self._destroy_secrets([*content, *over])
+        forgotten = {name: digest for name, digest in numbers.forgotten.items() if name in records}
+        for name, row in rows_of_ids:
             if name in records and name not in archive:
                 forgotten[name] = bytes(before.entries.commitments[before.slots[row]])
-        left = {name: number for name, number in numbering.pruned.items() if name in records}
-        return replace(numbering, archived=archived, pruned=left, forgotten=forgotten)
+        left = {name: number for name, number in numbers.pruned.items() if name in records}
+        return replace(numbers, archived=archived, pruned=left, forgotten=forgotten)
 
-    def _enter(self, numbering: Numbering, view: View, fresh: IndexArray, known_sites: IndexArray) -> Numbering:
-        """New entries, after all that are there."""
-        if fresh.size == 0:
-            return numbering
-        first = self._head.take(fresh.size)
+    def _insert_live(
+        self, numbers: RowNumbers, view: View, new_slots: IndexArray, known_sites: IndexArray
+    ) -> RowNumbers:
+        """New live entries, after all that are there."""
+        if new_slots.size == 0:
+            return numbers
+        first = self._ledger_writer.allocate_numbers(new_slots.size)
         data, keys = view.entries, view.state.gram.keys
-        number_of_site: dict[int, int] = dict(zip(known_sites.tolist(), numbering.sites.tolist(), strict=True))
-        rows, sites = [], []
-        for number, slot in enumerate(fresh.tolist(), first):
-            site = number_of_site.setdefault(int(data.site[slot]), number)
+        number_of_site: dict[int, int] = dict(zip(known_sites.tolist(), numbers.sites.tolist(), strict=True))
+        new, sites = [], []
+        for number, slot in enumerate(new_slots.tolist(), first):
+            site = int(data.site[slot])
+            sites.append(number_of_site.setdefault(site, number))
             content = Content(
-                data.ids[slot] or "",
-                data.subjects[slot],
-                keys[data.site[slot]],
-                data.values[slot],
-                data.payloads[slot],
+                data.ids[slot] or "", data.subjects[slot], keys[site], data.values[slot], data.payloads[slot]
             )
-            rows.append(self._row(number, site, content, data.salts[slot]))
-            sites.append(site)
-        self._insert(entries, rows)
+            new.append((data.salts[slot], content))
+        self._insert_entries(first, sites, new)
         return replace(
-            numbering,
-            numbers=np.concatenate([numbering.numbers, np.arange(first, first + fresh.size)]),
-            sites=np.concatenate([numbering.sites, np.array(sites, dtype=np.int64)]),
+            numbers,
+            entries=np.concatenate([numbers.entries, np.arange(first, first + new_slots.size)]),
+            sites=np.concatenate([numbers.sites, np.array(sites, dtype=np.int64)]),
         )
 
-    def _set_aside(self, numbering: Numbering, view: View) -> Numbering:
-        """Archived entries of a memory that is written for the first time."""
+    def _insert_archived(self, numbers: RowNumbers, view: View) -> RowNumbers:
+        """Archived entries of a memory that is written for the first time; each is a site by itself."""
         archive = view.warranties.archive
-        first = self._head.take(len(archive))
-        numbers = {name: number for number, name in enumerate(archive, first)}
-        self._insert(
-            entries,
-            [
-                self._row(
-                    numbers[name],
-                    numbers[name],
-                    Content(name, kept.subject, kept.key, kept.value, kept.payload),
-                    kept.salt,
-                )
-                for name, kept in archive.items()
-            ],
-        )
-        return replace(numbering, archived=numbers)
+        first = self._ledger_writer.allocate_numbers(len(archive))
+        new = [
+            (kept.salt, Content(name, kept.subject, kept.key, kept.value, kept.payload))
+            for name, kept in archive.items()
+        ]
+        self._insert_entries(first, range(first, first + len(archive)), new)
+        return replace(numbers, archived={name: number for number, name in enumerate(archive, first)})
 
-    def _row(self, number: int, site: int, content: Content, salt: bytes) -> dict[str, Any]:
-        self._opening[number] = salt
-        mark = tag_mark(salt, subject_tag(self._store_secret, content.subject))
-        sealed = seal_content(salt, content)
-        return {"number": number, "memory": self._memory, "site": site, "mark": mark, "content": sealed}
+    def _insert_entries(self, first: int, sites: Sequence[int], new: Sequence[tuple[bytes, Content]]) -> None:
+        """Rows of entries, given with their salts, numbered from `first` on."""
+        rows = []
+        encrypted = encrypt_entries(self._store_secret, new)
+        for number, (site, (salt, _), (mark, content)) in enumerate(zip(sites, new, encrypted, strict=True), first):
+            self._new_secrets[number] = salt
+            rows.append({"number": number, "memory": self._memory, "site": site, "mark": mark, "content": content})
+        self._insert(entries, rows)
 
-    def _file(self, numbering: Numbering, changed: Mapping[str, Record], view: View) -> Numbering:
-        """Records of pruned entries that are new or have changed; each is sealed under a secret of its own."""
+    def _write_records(self, numbers: RowNumbers, changed: Mapping[str, Record], view: View) -> RowNumbers:
+        """Records of pruned entries that are new or have changed; each is encrypted under a secret of its own."""
         if not changed:
-            return numbering
+            return numbers
         site_numbers = np.zeros(view.state.sites, dtype=np.int64)
-        site_numbers[view.sites] = numbering.sites
-        fresh = [name for name in changed if name not in numbering.pruned]
-        numbers = numbering.pruned | {name: number for number, name in enumerate(fresh, self._head.take(len(fresh)))}
+        site_numbers[view.sites] = numbers.sites
+        new = [name for name in changed if name not in numbers.pruned]
+        first = self._ledger_writer.allocate_numbers(len(new))
+        pruned_numbers = numbers.pruned | {name: number for number, name in enumerate(new, first)}
         rows: list[dict[str, Any]] = []
         updates: list[dict[str, Any]] = []
-        renewals: list[dict[str, Any]] = []
+        new_secrets: list[dict[str, Any]] = []
         for name, record in changed.items():
-            number = numbers[name]
-            plain = pack_record(name, record, site_numbers, numbering.forgotten.get(name))
-            sealed, opens = self._sealed("record", plain)
-            mark = tag_mark(opens, subject_tag(self._store_secret, record.subject))
-            entry = numbering.archived[name] if name in view.warranties.archive else None
-            if name in numbering.pruned:
-                updates.append({"number_": number, "entry_": entry, "mark_": mark, "record_": sealed})
-                renewals.append({"number_": number, "secret_": opens})
+            number = pruned_numbers[name]
+            plain = pack_record(name, record, site_numbers, numbers.forgotten.get(name))
+            encrypted, secret = self._encrypt("record", plain)
+            mark = row_mark(secret, subject_tag(self._store_secret, record.subject))
+            entry = numbers.archived[name] if name in view.warranties.archive else None
+            if name in numbers.pruned:
+                updates.append({"number_": number, "entry_": entry, "mark_": mark, "record_": encrypted})
+                new_secrets.append({"number_": number, "secret_": secret})
             else:
-                self._opening[number] = opens
-                rows.append({"number": number, "memory": self._memory, "entry": entry, "mark": mark, "record": sealed})
+                self._new_secrets[number] = secret
+                row = {"number": number, "memory": self._memory, "entry": entry, "mark": mark, "record": encrypted}
+                rows.append(row)
         self._insert(pruned, rows)
         if updates:
-            self._connection.execute(_RENEW, renewals)
-            self._connection.execute(_RECORD, updates)
-        return replace(numbering, pruned=numbers)
+            self._connection.execute(_UPDATE_SECRET, new_secrets)
+            self._connection.execute(_UPDATE_RECORD, updates)
+        return replace(numbers, pruned=pruned_numbers)
 
-    def _moor(self, numbering: Numbering, view: View, changed: set[int], gone: Sequence[int]) -> Numbering:
+    def _write_anchors(self, numbers: RowNumbers, view: View, changed: set[int], gone: Sequence[int]) -> RowNumbers:
         """Anchors that are new or have changed, and those that nothing refers to any more."""
-        known = dict(numbering.anchors)
+        known = dict(numbers.anchors)
         for number in gone:
             self._connection.execute(
                 delete(anchors).where(anchors.c.memory == self._memory, anchors.c.number == number)
             )
-            self._shred([known.pop(number)])
+            self._destroy_secrets([known.pop(number)])
         for number in sorted(changed):
-            sealed, opens = self._sealed("anchor", pack_anchor(view.warranties.anchors[number], view))
+            weights, secret = self._encrypt("anchor", pack_anchor(view.warranties.anchors[number], view))
             if number in known:
-                self._connection.execute(_RENEW, {"number_": known[number], "secret_": opens})
-                self._connection.execute(_ANCHOR, {"memory_": self._memory, "number_": number, "weights_": sealed})
+                self._connection.execute(_UPDATE_SECRET, {"number_": known[number], "secret_": secret})
+                self._connection.execute(
+                    _UPDATE_ANCHOR, {"memory_": self._memory, "number_": number, "weights_": weights}
+                )
             else:
-                known[number] = self._head.take(1)
-                self._opening[known[number]] = opens
-                row = {"memory": self._memory, "number": number, "secret": known[number], "weights": sealed}
+                known[number] = self._ledger_writer.allocate_numbers(1)
+                self._new_secrets[known[number]] = secret
+                row = {"memory": self._memory, "number": number, "secret": known[number], "weights": weights}
                 self._insert(anchors, [row])
-        return replace(numbering, anchors=known)
+        return replace(numbers, anchors=known)
 
-    def _keep(self) -> None:
-        self._insert(secrets, [{"number": number, "secret": self._opening[number]} for number in sorted(self._opening)])
-        self._opening.clear()
+    def _insert_secrets(self) -> None:
+        new = sorted(self._new_secrets.items())
+        self._insert(secrets, [{"number": number, "secret": secret} for number, secret in new])
+        self._new_secrets.clear()
 
     def _insert(self, table: Any, rows: list[dict[str, Any]]) -> None:
         if rows:
             self._connection.execute(_INSERTS[table], rows if len(rows) > 1 else rows[0])
 
-    def _delete(self, statement: Any, numbers: Sequence[int]) -> None:
-        if numbers:
-            self._connection.execute(statement, each(numbers))
-
-    def _shred(self, numbers: Sequence[int]) -> None:
+    def _destroy_secrets(self, numbers: Sequence[int]) -> None:
         if numbers:
             self.erased = True
-            self._database.shred(self._connection, numbers)
+            self._database.destroy_secrets(self._connection, numbers)
 
     @staticmethod
-    def _sealed(purpose: str, plain: bytes) -> tuple[bytes, bytes]:
+    def _encrypt(purpose: str, plain: bytes) -> tuple[bytes, bytes]:
+        """Ciphertext, and the new secret that it is under."""
         secret = new_secret()
-        return seal(secret, purpose, plain), secret
+        return encrypt(secret, purpose, plain), secret
 
 
-def _gone(before: View, after: View) -> IndexArray:
+def _gone_rows(before: View, after: View) -> IndexArray:
     """Rows of `before` that are not live in `after`."""
     if after.entries is before.entries:
         return np.flatnonzero(~after.alive[before.slots])
-    staying = set(_names(after, np.arange(after.size)))
-    return np.array(
-        [row for row, name in enumerate(_names(before, np.arange(before.size))) if name not in staying], dtype=np.int64
-    )
+    staying = set(_ids_at(after, np.arange(after.size)))
+    names = _ids_at(before, np.arange(before.size))
+    return np.array([row for row, name in enumerate(names) if name not in staying], dtype=np.int64)
 
 
-def _names(view: View, rows: IndexArray) -> list[str]:
-    ids: Callable[[int], str | None] = view.entries.ids.__getitem__
-    return [ids(slot) or "" for slot in view.slots[rows].tolist()]
+def _ids_at(view: View, rows: IndexArray) -> list[str]:
+    ids = view.entries.ids
+    return [ids[slot] or "" for slot in view.slots[rows].tolist()]

@@ -16,7 +16,7 @@ def test_entries_with_and_without_content(service: ServiceClient) -> None:
         assert row["value"] == memory.values[at].tolist()
         assert row["payload"] == memory.payload(row["id"])
         assert service.request("GET", f"/v1/memories/icu/entries/{row['id']}", status=200) == row
-    archived = next(iter(service.store["other"].view.warranties.archive))
+    archived = next(iter(service.store["other"].version.warranties.archive))
     shown = service.request("GET", f"/v1/memories/other/entries/{archived}", status=200)
     assert shown["group"] == "archived"
     assert len(shown["key"]) == 4
@@ -36,7 +36,7 @@ def test_the_map_over_http(service: ServiceClient) -> None:
     memory = service.store["other"]
     assert [point["id"] for point in chart["entries"]] == list(memory.ids)
     archived = {row["id"] for row in chart["archived"]}
-    assert archived == set(memory.view.warranties.archive)
+    assert archived == set(memory.version.warranties.archive)
     assert archived
     assert all(0.0 <= row["fraction"] <= 1.0 and "x" in row for row in chart["archived"])
     assert chart["boundary"] is None
@@ -44,7 +44,7 @@ def test_the_map_over_http(service: ServiceClient) -> None:
 
 
 def test_erased_and_forgotten_entries_have_no_place(service: ServiceClient) -> None:
-    commitment = bytes(service.store["plane"].view.entries.commitments[0]).hex()
+    commitment = bytes(service.store["plane"].version.entries.commitments[0]).hex()
     service.request("POST", "/v1/memories/plane/delete", {"id": "e0"}, status=200)
     service.request("POST", "/v1/memories/plane/prune", {"mode": "forget"}, status=200)
     chart = service.request("GET", "/v1/memories/plane/map", status=200)

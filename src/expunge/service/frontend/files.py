@@ -21,7 +21,6 @@ from expunge.errors import ExpungeError
 from expunge.service.auth import context_of
 from expunge.service.json_response import JsonResponse
 from expunge.store import Store
-from expunge.store.backends.tables import HEAD
 
 __all__ = ["PAGE", "add_open_routes", "new_ticket"]
 
@@ -53,7 +52,7 @@ def add_open_routes(app: FastAPI) -> None:
         """Whether the store answers, with the schema that this program knows."""
         context = context_of(request)
         try:
-            await context.executor.read(_check_schema, context.store)
+            await context.executor.read(context.store.check_schema)
         except ExpungeError:
             return JsonResponse({"status": "not ready"}, status_code=503, headers={"Retry-After": "1"})
         return JsonResponse({"status": "ready"})
@@ -92,7 +91,7 @@ def _is_valid(store: Store, text: str) -> bool:
 
 
 def _code(store: Store, end: str) -> str:
-    return hmac.new(store._identity.secret, b"expunge/report/v1\n" + end.encode(), "sha256").hexdigest()
+    return store.mac(b"expunge/report/v1\n" + end.encode()).hex()
 
 
 def _file(root: Path, path: str) -> Path:
@@ -109,13 +108,3 @@ def _file(root: Path, path: str) -> Path:
     if not file.is_relative_to(folder) or not file.is_file():
         raise HTTPException(404)
     return file
-
-
-def _check_schema(store: Store) -> None:
-    from sqlalchemy import text
-
-    from expunge.errors import StoreError
-
-    row = store._database.glance(text("SELECT version_num FROM expunge_schema"))
-    if row is None or row[0] != HEAD:
-        raise StoreError("the schema is not the one that this program knows")

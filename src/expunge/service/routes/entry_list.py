@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 from fastapi import Request
-from sqlalchemy import select
 from starlette.responses import Response
 
 from expunge.certificates.certificate import ReserveCertificate
@@ -18,8 +17,7 @@ from expunge.service.json_response import groups_of, payload_content, response_w
 from expunge.service.memory_map.projection_plane import ERASURES, erased_content, map_content
 from expunge.service.schemas import memory_responses, responses
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position, sort_key
-from expunge.store import Leaf, Store, StoredMemory
-from expunge.store.backends.tables import leaves
+from expunge.store import Store, StoredMemory
 
 __all__ = ["routes"]
 
@@ -162,7 +160,4 @@ def _pruned(view: View, name: str) -> dict[str, Any]:
 
 def _erased(store: Store, memory: StoredMemory) -> tuple[list[dict[str, Any]], int]:
     """The latest erased entries of a memory, and how many were erased in all."""
-    wanted = select(leaves).where(leaves.c.memory == memory.uuid, leaves.c.kind.in_(ERASURES))
-    with store._database.reading() as connection:
-        rows = connection.execute(wanted.order_by(leaves.c.number.desc())).all()
-    return erased_content(Leaf(row.number, row.kind, row.memory, row.edit, bytes(row.envelope)) for row in rows)
+    return erased_content(store.newest_leaves(memories=[memory.uuid], kinds=ERASURES))

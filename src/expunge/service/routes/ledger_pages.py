@@ -9,7 +9,6 @@ import base64
 from typing import Annotated, Any
 
 from fastapi import Query, Request
-from sqlalchemy import select
 from starlette.responses import Response
 
 from expunge.errors import InputError
@@ -24,7 +23,6 @@ from expunge.service.schemas import ledger_responses, responses
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position
 from expunge.service.schemas.requests import SubmittedReceipt
 from expunge.store import EVENT_TYPE, Leaf, Store, parse_event
-from expunge.store.backends.tables import leaves, memories
 
 __all__ = ["routes"]
 
@@ -162,14 +160,8 @@ def keys_of(store: Store) -> dict[str, str]:
 
 def _leaf_page(store: Store, memory: str | None, before: int | None, limit: int) -> dict[str, Any]:
     names = _memory_names(store)
-    wanted = select(leaves).order_by(leaves.c.number.desc()).limit(limit + 1)
-    if before is not None:
-        wanted = wanted.where(leaves.c.number < before)
-    if memory is not None:
-        wanted = wanted.where(leaves.c.memory.in_([uuid for uuid, name in names.items() if name == memory]))
-    with store._database.reading() as connection:
-        rows = connection.execute(wanted).all()
-    found = [Leaf(row.number, row.kind, row.memory, row.edit, bytes(row.envelope)) for row in rows]
+    wanted = None if memory is None else [uuid for uuid, name in names.items() if name == memory]
+    found = store.newest_leaves(memories=wanted, before=before, limit=limit + 1)
     items = [_leaf_content(leaf, names) for leaf in found[:limit]]
     return {"items": items, "next": cursor(items[-1]["index"]) if len(found) > limit else None}
 
@@ -200,8 +192,7 @@ def _leaf(store: Store, index: int, names: dict[str, str], memory: str | None) -
 
 
 def _memory_names(store: Store) -> dict[str, str]:
-    with store._database.reading() as connection:
-        return {row.uuid: row.name for row in connection.execute(select(memories.c.uuid, memories.c.name))}
+    return {memory.uuid: memory.name for memory in store.memories()}
 
 
 def _checkpoint_content(note: SignedNote) -> dict[str, Any]:

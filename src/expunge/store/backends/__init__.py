@@ -1,4 +1,4 @@
-"""Databases: what a store asks of one, SQLite, PostgreSQL, the tables and their migrations.
+"""Databases: what a store asks of one, its two implementations, the tables and the version of the tables.
 
-Imports SQLAlchemy and nothing of a memory. Start with `database.py`.
+It may import SQLAlchemy, the store's encryption and identity, and nothing of a memory. Start with `database.py`.
 """

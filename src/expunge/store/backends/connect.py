@@ -1,4 +1,4 @@
-"""From a URL to a database that is ready: the right kind, the newest schema, an identity."""
+"""From a URL to a database that is ready: the right kind, its tables, an identity."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from expunge.attestation.statements import Clock
 from expunge.errors import InputError
 from expunge.store.backends.database import Database
 from expunge.store.backends.postgres import Postgres
-from expunge.store.backends.schema_version import revision_of, upgrade
+from expunge.store.backends.schema_version import SCHEMA_VERSION, prepare_schema, schema_version
 from expunge.store.backends.sqlite import Sqlite
-from expunge.store.backends.tables import HEAD
-from expunge.store.identity import Identity, KeySource, establish, recognise
+from expunge.store.identity import Identity, KeySource, create_identity, load_identity
 
-__all__ = ["connect", "displayed", "enter"]
+__all__ = ["connect", "open_identity", "url_without_password"]
 
 
 def connect(url: str, timeout: float) -> tuple[Database, Path | None]:
@@ -34,32 +33,34 @@ def connect(url: str, timeout: float) -> tuple[Database, Path | None]:
     raise InputError(f"{kind!r} is not a store; use sqlite:///file.db or postgresql://host/database")
 
 
-def displayed(url: URL) -> str:
+def url_without_password(url: URL) -> str:
     """A URL as it may be shown: without any password."""
     secret = [name for name in url.query if "pass" in name.lower()]
     return url.difference_update_query(secret).render_as_string(hide_password=True)
 
 
-def enter(
-    database: Database, key: KeySource, beside: Path | None, passphrase: str | None, origin: str | None, clock: Clock
+def open_identity(
+    database: Database,
+    key: KeySource,
+    default_key: Path | None,
+    passphrase: str | None,
+    origin: str | None,
+    clock: Clock,
 ) -> Identity:
-    """Bring the schema up to date and recognise the store, or establish a new one."""
+    """The identity of the store in a database; where there is none, the tables and a new one."""
     with database.reading() as connection:
-        if revision_of(connection) == HEAD:
-            identity = recognise(connection, key, beside, passphrase, origin, clock)
+        if schema_version(connection) == SCHEMA_VERSION:
+            identity = load_identity(connection, key, default_key, passphrase, origin, clock)
             if identity is not None:
-                known = identity
                 connection.rollback()
                 database.recover()
-                return known
+                return identity
     with database.writing("expunge schema") as connection:
-        upgrade(connection)
-        identity = recognise(connection, key, beside, passphrase, origin, clock)
+        prepare_schema(connection)
+        identity = load_identity(connection, key, default_key, passphrase, origin, clock)
         if identity is None:
-            identity = establish(connection, key, beside, passphrase, origin, clock)
+            identity = create_identity(connection, key, default_key, passphrase, origin, clock)
         connection.commit()
-    # The log still has what a migration took away.
-    database.recover()
     return identity
 
 

@@ -1,8 +1,13 @@
-"""What a store asks of a database: snapshots to read from, one writer a memory, secrets that vanish.
+"""What a store asks of a database: snapshots to read from, one writer per memory, secrets that can be destroyed.
 
 Two implementations: :mod:`expunge.store.backends.sqlite` and :mod:`expunge.store.backends.postgres`. Whatever
 SQLAlchemy or a driver raises inside `reading` and `writing` leaves them as a StoreError, without the values that the
 statement carried.
+
+SQLite keeps whatever type of value it is given, in any column. Somebody who writes to the file can leave text where
+bytes belong, or nothing at all where the schema once said NOT NULL. A driver hands these on as they are, and Python
+would take them for something: ``bytes(5)`` is five zeros. So rows are read through a `CheckedConnection` alone, which
+checks each row as a whole.
 """
 
 from __future__ import annotations
@@ -13,21 +18,68 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Executable
+from sqlalchemy import Column, Connection, CursorResult, Engine, Executable, Label, Select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from expunge.errors import Busy, ExpungeError, StoreError, VerificationError
 
-__all__ = ["Database", "Vacuumed", "each", "translated"]
+__all__ = ["CheckedConnection", "Database", "VacuumResult", "number_parameters", "translate_errors"]
+
+
+_BATCH = 500
+_TYPE_NAMES = {bytes: "bytes", memoryview: "bytes", str: "text", int: "a whole number", float: "a fraction"}
 
 
 @dataclass(frozen=True)
-class Vacuumed:
-    """What a vacuum reached: ``files`` of the database rewritten or truncated, its ``log`` of old writes cut."""
+class VacuumResult:
+    """What a vacuum reached: ``files`` of the database rewritten or truncated, its write-ahead ``log`` truncated."""
 
     files: bool
     log: bool
     remains: str
+
+
+class CheckedConnection:
+    """One transaction: `rows`, `first`, `value` and `values` read, `execute` writes, nothing counts before `commit`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def rows(self, query: Select[Any]) -> list[Any]:
+        """All rows of a query."""
+        return _checked(self.connection.execute(query).all(), query)
+
+    def first(self, query: Select[Any], parameters: dict[str, Any] | None = None) -> Any:
+        """The first row of a query, or None."""
+        row = self.connection.execute(query, parameters).first()
+        return None if row is None else _checked([row], query)[0]
+
+    def value(self, query: Select[Any], parameters: dict[str, Any] | None = None) -> Any:
+        """The first column of the first row, or None where there is no row."""
+        row = self.first(query, parameters)
+        return None if row is None else row[0]
+
+    def values(self, query: Select[Any]) -> list[Any]:
+        """The first column of every row."""
+        return [row[0] for row in self.rows(query)]
+
+    def batches(self, query: Select[Any]) -> Iterator[list[Any]]:
+        """All rows of a query, a few hundred at a time."""
+        with self.connection.execute(query.execution_options(yield_per=_BATCH)) as found:
+            for rows in found.partitions():
+                yield _checked(rows, query)
+
+    def execute(self, statement: Executable, parameters: Any = None) -> CursorResult[Any]:
+        """Run a statement that writes; rows that it returns are not checked."""
+        return self.connection.execute(statement, parameters)
+
+    def commit(self) -> None:
+        """Make what was written durable."""
+        self.connection.commit()
+
+    def rollback(self) -> None:
+        """End the transaction; what was not committed is lost."""
+        self.connection.rollback()
 
 
 class Database(ABC):
@@ -38,79 +90,93 @@ class Database(ABC):
         self.timeout = timeout
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[CheckedConnection]:
         """One consistent snapshot; never waits for a writer."""
-        with translated(), self.engine.connect() as connection:
-            self._snapshot(connection)
-            yield connection
+        with translate_errors(), self.engine.connect() as connection:
+            self._begin_snapshot(connection)
+            yield CheckedConnection(connection)
 
     @contextmanager
-    def writing(self, lock: str) -> Iterator[Connection]:
+    def writing(self, lock: str) -> Iterator[CheckedConnection]:
         """A transaction that holds the named lock. Nothing counts unless the caller commits."""
-        with translated(), self.engine.connect() as connection:
-            self._begin(connection, lock)
+        with translate_errors(), self.engine.connect() as connection:
+            self._begin_locked(connection, lock)
             try:
-                yield connection
+                yield CheckedConnection(connection)
             finally:
                 connection.rollback()
 
-    def glance(self, statement: Executable) -> Any:
+    def read_row(self, query: Select[Any]) -> Any:
         """First row of one query by itself, or None."""
-        with translated(), self.engine.connect() as connection:
-            return connection.execute(statement).first()
+        with translate_errors(), self.engine.connect() as connection:
+            return CheckedConnection(connection).first(query)
 
     def recover(self) -> None:
         """Finish what a process that died may have left to do."""
         return
 
-    def finish(self) -> None:
+    def close(self) -> None:
         """Give every connection back."""
         self.engine.dispose()
 
     @abstractmethod
-    def _snapshot(self, connection: Connection) -> None:
+    def _begin_snapshot(self, connection: Connection) -> None:
         """Start a read-only transaction that sees one state of the database."""
 
     @abstractmethod
-    def _begin(self, connection: Connection, lock: str) -> None:
+    def _begin_locked(self, connection: Connection, lock: str) -> None:
         """Start a transaction with the lock, or raise Busy when the timeout has passed."""
 
     @abstractmethod
-    def shred(self, connection: Connection, numbers: Sequence[int]) -> None:
-        """Destroy secrets, so that nothing of them is left once the transaction is committed and settled."""
+    def destroy_secrets(self, connection: CheckedConnection, numbers: Sequence[int]) -> None:
+        """Destroy secrets: nothing of them is left once the transaction is committed and the log is truncated."""
 
     @abstractmethod
-    def settle(self, connection: Connection) -> bool:
-        """After a committed erasure: cut the log of old writes, where this can be done; False when it has to wait."""
+    def truncate_log(self, connection: CheckedConnection) -> bool:
+        """After a committed erasure: truncate the write-ahead log where a client can; False when it has to wait."""
 
     @abstractmethod
-    def vacuum(self) -> Vacuumed:
+    def vacuum(self) -> VacuumResult:
         """Remove whatever earlier erasures have left in the database's files."""
 
     @abstractmethod
-    def faults(self) -> list[str]:
-        """What the database's own integrity check complains of."""
+    def integrity_errors(self) -> list[str]:
+        """What the database's own integrity check reports."""
 
 
-def each(numbers: Sequence[int]) -> dict[str, int] | list[dict[str, int]]:
+def number_parameters(numbers: Sequence[int]) -> dict[str, int] | list[dict[str, int]]:
     """Parameters of a statement about a ``number_``, for one number or for many."""
     rows = [{"number_": number} for number in numbers]
     return rows[0] if len(rows) == 1 else rows
 
 
+def _checked(rows: Sequence[Any], query: Select[Any]) -> list[Any]:
+    """The rows, if every value that comes from a column is of the column's type."""
+    expected: list[tuple[int, type, bool, Column[Any]]] = []
+    for place, selected in enumerate(query.selected_columns):
+        column = selected.element if isinstance(selected, Label) else selected
+        if isinstance(column, Column):
+            expected.append((place, column.type.python_type, bool(column.nullable), column))
+    for row in rows:
+        for place, kind, nullable, column in expected:
+            value = row[place]
+            if type(value) is not kind and not (nullable and value is None):
+                found = "nothing" if value is None else _TYPE_NAMES.get(type(value), type(value).__name__)
+                what = f"{column.table.name}.{column.name}"
+                raise VerificationError(f"{what} holds {found} where {_TYPE_NAMES[kind]} should be: it was altered")
+    return list(rows)
+
+
 @contextmanager
-def translated() -> Iterator[None]:
-    """No foreign exception passes."""
+def translate_errors() -> Iterator[None]:
+    """Raise whatever SQLAlchemy raises inside as an ExpungeError; `orig` has no parameters in it."""
     try:
         yield
-    except ExpungeError:
-        raise
     except SQLAlchemyError as problem:
-        raise translation(problem) from problem
+        raise _as_store_error(problem) from problem
 
 
-def translation(problem: SQLAlchemyError) -> ExpungeError:
-    """The same failure in our words; `orig` has no parameters in it."""
+def _as_store_error(problem: SQLAlchemyError) -> ExpungeError:
     if isinstance(problem, DBAPIError):
         text = str(problem.orig).strip()
         if text.startswith("Could not decode to UTF-8 column"):

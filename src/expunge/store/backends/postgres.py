@@ -1,7 +1,7 @@
-"""PostgreSQL: many machines, one writer a memory by advisory lock, readers never waiting.
+"""PostgreSQL: many machines, one writer per memory by advisory lock, readers never waiting.
 
 A deleted row stays in its page until VACUUM, and its bytes until the page is rewritten. `vacuum` therefore rewrites
-the one small table that holds secrets, and leaves the sealed content to the ordinary VACUUM. What the server's own
+the one small table that holds secrets, and leaves the encrypted content to the ordinary VACUUM. What the server's own
 log, its replicas and its backups keep is beyond a client's reach: ``docs/guides/erasure-on-disk.md``.
 """
 
@@ -12,17 +12,23 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import URL, Connection, Executable, bindparam, create_engine, delete, event, func, select
+from sqlalchemy import URL, Connection, Select, bindparam, create_engine, delete, event, func, select
 from sqlalchemy.exc import NoSuchModuleError, ProgrammingError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from expunge.errors import MissingExtra
-from expunge.store.backends.database import Database, Vacuumed, each, translated
+from expunge.store.backends.database import (
+    CheckedConnection,
+    Database,
+    VacuumResult,
+    number_parameters,
+    translate_errors,
+)
 from expunge.store.backends.tables import entries, holds, ledger, memories, pruned, requests, secrets, states
 
 __all__ = ["Postgres"]
 
-_SHRED = delete(secrets).where(secrets.c.number == bindparam("number_"))
+_DESTROY = delete(secrets).where(secrets.c.number == bindparam("number_"))
 _LOCK = select(func.pg_advisory_xact_lock(bindparam("key")))
 
 
@@ -50,39 +56,39 @@ class Postgres(Database):
         super().__init__(engine, timeout)
         self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
 
-    def glance(self, statement: Executable) -> Any:
+    def read_row(self, query: Select[Any]) -> Any:
         """First row of one query by itself, in one round trip."""
-        with translated(), self._autocommit.connect() as connection:
-            return connection.execute(statement).first()
+        with translate_errors(), self._autocommit.connect() as connection:
+            return CheckedConnection(connection).first(query)
 
-    def _snapshot(self, connection: Connection) -> None:
+    def _begin_snapshot(self, connection: Connection) -> None:
         connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
-    def _begin(self, connection: Connection, lock: str) -> None:
+    def _begin_locked(self, connection: Connection, lock: str) -> None:
         # Whoever has waited for the lock sees what the one before has done, whatever the server's default.
         connection.execution_options(isolation_level="READ COMMITTED")
         connection.execute(_LOCK, {"key": _lock_key(lock)})
 
-    def shred(self, connection: Connection, numbers: Sequence[int]) -> None:
+    def destroy_secrets(self, connection: CheckedConnection, numbers: Sequence[int]) -> None:
         """Delete; `vacuum` removes what is left in the pages."""
         if numbers:
-            connection.execute(_SHRED, each(numbers))
+            connection.execute(_DESTROY, number_parameters(numbers))
 
-    def settle(self, connection: Connection) -> bool:
-        """A client cannot cut the server's log."""
+    def truncate_log(self, connection: CheckedConnection) -> bool:
+        """A client cannot truncate the server's log."""
         return True
 
-    def vacuum(self) -> Vacuumed:
+    def vacuum(self) -> VacuumResult:
         """Rewrite the table of secrets, vacuum the others, and ask for a checkpoint where that is allowed."""
-        told: list[str] = []
-        with translated(), self._autocommit.connect() as connection:
+        notices: list[str] = []
+        with translate_errors(), self._autocommit.connect() as connection:
             driver: Any = connection.connection.driver_connection
-            hear = _listener(told)
-            driver.add_notice_handler(hear)
+            handle = _notice_handler(notices)
+            driver.add_notice_handler(handle)
             try:
                 connection.exec_driver_sql(f"VACUUM (FULL, VERBOSE, ANALYZE) {secrets.name}")
             finally:
-                driver.remove_notice_handler(hear)
+                driver.remove_notice_handler(handle)
             for table in (entries, pruned, holds, states, requests, memories, ledger):
                 connection.exec_driver_sql(f"VACUUM (ANALYZE) {table.name}")
             try:
@@ -91,13 +97,13 @@ class Postgres(Database):
             except ProgrammingError:
                 checkpointed = False
         remains = "write-ahead log segments, replicas, archives and backups of the server"
-        if not _is_clean(told):
+        if not _left_nothing(notices):
             # What an older transaction may still see is carried over to the new file.
             remains = f"secrets that an older transaction on the server still sees: end it, and vacuum again; {remains}"
             checkpointed = False
-        return Vacuumed(checkpointed, False, remains)
+        return VacuumResult(checkpointed, False, remains)
 
-    def faults(self) -> list[str]:
+    def integrity_errors(self) -> list[str]:
         """PostgreSQL has no check of its own that a client could ask for."""
         return []
 
@@ -106,14 +112,14 @@ def _lock_key(name: str) -> int:
     return int.from_bytes(hashlib.sha256(b"expunge/lock/v1\n" + name.encode()).digest()[:8], "big", signed=True)
 
 
-def _listener(told: list[str]) -> Callable[[Any], None]:
-    def hear(notice: Any) -> None:
-        told.append(notice.message_detail or "")
+def _notice_handler(notices: list[str]) -> Callable[[Any], None]:
+    def handle(notice: Any) -> None:
+        notices.append(notice.message_detail or "")
 
-    return hear
+    return handle
 
 
-def _is_clean(told: list[str]) -> bool:
+def _left_nothing(notices: list[str]) -> bool:
     """Whether a verbose VACUUM FULL said, in whatever language, that it left 0 dead rows."""
-    counts = [found.group() for detail in told if (found := re.search(r"[0-9]+", detail))]
+    counts = [found.group() for detail in notices if (found := re.search(r"[0-9]+", detail))]
     return counts[:1] == ["0"]

@@ -1,40 +1,55 @@
-"""Bringing a database to the newest schema, and refusing one that is newer than this program."""
+"""The version of the tables: a new database gets them all, and a store with another version is refused.
+
+There is one version so far, so nothing is migrated. A later version adds a function from this one to itself here, which
+`prepare_schema` calls, in the caller's transaction, where it now refuses the older version.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Column, MetaData, Table, Text, insert, inspect, text
 
 from expunge.errors import StoreError
-from expunge.store.backends.tables import HEAD, VERSION_TABLE
+from expunge.store.backends.database import CheckedConnection
+from expunge.store.backends.tables import metadata
 
-__all__ = ["revision_of", "upgrade"]
+__all__ = ["SCHEMA_VERSION", "check_schema", "prepare_schema", "schema_version"]
 
-_SCRIPTS = Path(__file__).parents[1] / "migrations"
+# Versions sort as text. Those below this one were never released.
+SCHEMA_VERSION = "0004"
+
+# Not part of `metadata`: a backup gets its own row when its tables are made.
+_schema = Table("expunge_schema", MetaData(), Column("version", Text, primary_key=True))
 
 
-def revision_of(connection: Connection) -> str | None:
-    """The schema's revision; None for a database without one."""
-    if not inspect(connection).has_table(VERSION_TABLE):
+def schema_version(connection: CheckedConnection) -> str | None:
+    """The version of the tables in a database; None where there are none."""
+    if not inspect(connection.connection).has_table(_schema.name):
         return None
-    found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608 — a constant
+    # The column had another name in earlier versions.
+    found = connection.execute(text(f"SELECT * FROM {_schema.name}")).scalar()  # noqa: S608 — a constant
     return None if found is None else str(found)
 
 
-def upgrade(connection: Connection) -> None:
-    """Run the migrations that are missing, inside the caller's transaction."""
-    revision = revision_of(connection)
-    if revision == HEAD:
-        return
-    if revision is not None and revision > HEAD:
-        raise StoreError(
-            f"this store has schema {revision}, and this program knows {HEAD}: use the version of expunge that made it"
-        )
-    from alembic import command
-    from alembic.config import Config
+def prepare_schema(connection: CheckedConnection) -> None:
+    """Make the tables in a new database, inside the caller's transaction; refuse those of another version."""
+    version = schema_version(connection)
+    if version is None:
+        metadata.create_all(connection.connection, checkfirst=False)
+        _schema.create(connection.connection, checkfirst=False)
+        connection.execute(insert(_schema), {"version": SCHEMA_VERSION})
+    else:
+        check_schema(version, "this store")
 
-    config = Config()
-    config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    command.upgrade(config, HEAD)
+
+def check_schema(version: str | None, what: str) -> None:
+    """Raise StoreError if tables of this version cannot be read, and say how to take their content over."""
+    if version == SCHEMA_VERSION:
+        return
+    known = f"{what} has schema {version}, and this version of expunge reads {SCHEMA_VERSION}"
+    if version is None or version > SCHEMA_VERSION:
+        raise StoreError(f"{known}: use the version of expunge that wrote it")
+    raise StoreError(
+        f"{known}. Take its memories over in Python: with the version that wrote it, write each to a file, "
+        'expunge.open(URL)["NAME"].save("NAME.memory"); with this one, read it with Memory.load("NAME.memory") '
+        "and hand keys, values, ids, subjects and payloads to create() of a new store"
+    )

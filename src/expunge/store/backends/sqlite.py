@@ -2,7 +2,7 @@
 
 `secure_delete` zeroes what is deleted but leaves copies of cells that a page split or merge has moved. Secrets are
 therefore kept where nothing ever moves: rows of one size, only ever appended at the right edge of their table, and
-destroyed by overwriting in place. Cutting the write-ahead log to nothing afterwards removes the older versions of
+destroyed by overwriting in place. Truncating the write-ahead log to nothing afterwards removes the older versions of
 their pages.
 """
 
@@ -22,7 +22,13 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from expunge.errors import Busy, InputError, StoreError
-from expunge.store.backends.database import Database, Vacuumed, each, translated
+from expunge.store.backends.database import (
+    CheckedConnection,
+    Database,
+    VacuumResult,
+    number_parameters,
+    translate_errors,
+)
 from expunge.store.backends.tables import secrets
 from expunge.store.encryption import SECRET_BYTES
 
@@ -41,12 +47,12 @@ _PRAGMAS = (
 )
 
 # SQLite's own waiting backs off to a tenth of a second; short waits and our own loop take turns more fairly.
-_NAP = 0.02
+_BUSY_WAIT = 0.02
 
 # How long an erasure waits for readers of the old log. What is left then goes with the next erasure, or at close.
-_SETTLE = 2.0
+_TRUNCATE_WAIT = 2.0
 
-_SHRED = update(secrets).where(secrets.c.number == bindparam("number_")).values(secret=bytes(SECRET_BYTES))
+_DESTROY = update(secrets).where(secrets.c.number == bindparam("number_")).values(secret=bytes(SECRET_BYTES))
 
 
 class Sqlite(Database):
@@ -61,18 +67,18 @@ class Sqlite(Database):
         # What it holds is content: nobody else's to read. SQLite gives its other files the same mode.
         with suppress(OSError):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        engine = create_engine(url, connect_args={"timeout": _NAP}, hide_parameters=True)
+        engine = create_engine(url, connect_args={"timeout": _BUSY_WAIT}, hide_parameters=True)
         event.listen(engine, "connect", _prepare)
         super().__init__(engine, timeout)
         # Whether an erasure has left its traces in the write-ahead log, since a reader was in the way.
-        self._uncut = False
+        self._truncation_due = False
 
-    def _snapshot(self, connection: Connection) -> None:
+    def _begin_snapshot(self, connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN")
 
-    def _begin(self, connection: Connection, lock: str) -> None:
-        if self._uncut and self._cut(connection):
-            self._uncut = False
+    def _begin_locked(self, connection: Connection, lock: str) -> None:
+        if self._truncation_due and self._try_truncate(connection):
+            self._truncation_due = False
         deadline = time.monotonic() + self.timeout
         while True:
             try:
@@ -84,65 +90,65 @@ class Sqlite(Database):
                     raise
             if time.monotonic() > deadline:
                 raise Busy(f"another writer held {self.path.name} for {self.timeout:g} s; nothing was done, try again")
-            time.sleep(_NAP * random.random() / 4)
+            time.sleep(_BUSY_WAIT * random.random() / 4)
 
-    def shred(self, connection: Connection, numbers: Sequence[int]) -> None:
+    def destroy_secrets(self, connection: CheckedConnection, numbers: Sequence[int]) -> None:
         """Overwrite in place; the row stays, so that no page is ever merged with another."""
         if numbers:
-            connection.execute(_SHRED, each(numbers))
+            connection.execute(_DESTROY, number_parameters(numbers))
 
-    def settle(self, connection: Connection) -> bool:
-        """Copy the write-ahead log into the file and cut it to nothing."""
-        deadline = time.monotonic() + _SETTLE
-        while not self._cut(connection):
+    def truncate_log(self, connection: CheckedConnection) -> bool:
+        """Copy the write-ahead log into the file and truncate it to nothing."""
+        deadline = time.monotonic() + _TRUNCATE_WAIT
+        while not self._try_truncate(connection.connection):
             if time.monotonic() > deadline:
-                self._uncut = True
+                self._truncation_due = True
                 log.warning(
-                    "a reader keeps the write-ahead log of %s from being cut: what was erased is in the files until "
-                    "the next edit that finds none, a vacuum, or the last close",
+                    "a reader keeps the write-ahead log of %s from being truncated: what was erased is in the files "
+                    "until the next edit that finds none, a vacuum, or the last close",
                     self.path.name,
                 )
                 return False
-            time.sleep(_NAP * random.random())
-        self._uncut = False
+            time.sleep(_BUSY_WAIT * random.random())
+        self._truncation_due = False
         return True
 
     def recover(self) -> None:
-        """Cut the write-ahead log, if nobody is using it: a process may have died between a commit and this."""
-        with translated(), self.engine.connect() as connection:
-            self._cut(connection)
+        """Truncate the write-ahead log, if nobody is using it: a process may have died between a commit and this."""
+        with translate_errors(), self.engine.connect() as connection:
+            self._try_truncate(connection)
 
-    def finish(self) -> None:
-        """Cut the write-ahead log, if nobody is using it, and give every connection back."""
+    def close(self) -> None:
+        """Truncate the write-ahead log, if nobody is using it, and give every connection back."""
         try:
             self.recover()
         finally:
-            super().finish()
+            super().close()
 
-    def vacuum(self) -> Vacuumed:
-        """Rewrite the file without free pages and cut the write-ahead log."""
-        with translated(), self.engine.connect() as connection:
+    def vacuum(self) -> VacuumResult:
+        """Rewrite the file without free pages and truncate the write-ahead log."""
+        with translate_errors(), self.engine.connect() as connection:
             connection.exec_driver_sql("VACUUM")
-            cut = self.settle(connection)
+            truncated = self.truncate_log(CheckedConnection(connection))
         remains = "blocks that the file system freed, and copies of the file made elsewhere"
-        if not cut:
+        if not truncated:
             remains = f"what was erased, while a reader keeps the old state: end it, and vacuum again; {remains}"
-        # What was rewritten is in the log until that is cut.
-        return Vacuumed(cut, cut, remains)
+        # What was rewritten is in the log until that is truncated.
+        return VacuumResult(truncated, truncated, remains)
 
-    def faults(self) -> list[str]:
+    def integrity_errors(self) -> list[str]:
         """PRAGMA integrity_check and foreign_key_check."""
         with self.reading() as connection:
             found = [str(row[0]) for row in connection.execute(text("PRAGMA integrity_check"))]
             strays = [str(row[0]) for row in connection.execute(text("PRAGMA foreign_key_check"))]
         return [line for line in found if line != "ok"] + [f"a row of {name} refers to nothing" for name in strays]
 
-    def _cut(self, connection: Connection) -> bool:
+    def _try_truncate(self, connection: Connection) -> bool:
         """Try once. A failure leaves a committed edit as it is, and its traces for the next try."""
         try:
             row = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").first()
         except DBAPIError as problem:
-            log.warning("the write-ahead log of %s could not be cut: %s", self.path.name, problem.orig)
+            log.warning("the write-ahead log of %s could not be truncated: %s", self.path.name, problem.orig)
             return False
         finally:
             connection.rollback()

@@ -1,4 +1,4 @@
-"""What keeps a store safe as a whole: backups, restores and the check of every row against the ledger.
+"""Care for a store as a whole: backups, restoring from them, and the check of every row against the ledger.
 
-Imports the store's rows and its ledger. Start with `backup.py`.
+It may import the store's rows and its ledger tables, and nothing of `Store`. Start with `backup.py`.
 """

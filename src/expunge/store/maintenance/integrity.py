@@ -1,11 +1,11 @@
-"""Is the whole store what its ledger says? Everything is recomputed; the first thing that is wrong is raised."""
+"""The check of a whole store against its ledger: everything is recomputed, and the first error is raised."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import func, select
 
 from expunge.errors import VerificationError
 from expunge.ledger.checkpoint import parse_checkpoint, verify_checkpoint
@@ -16,7 +16,7 @@ from expunge.ledger.merkle.tree import Frontier, root_at
 from expunge.ledger.note import parse_note
 from expunge.ledger.receipt_format import PREDICATE_TYPE, Predicate
 from expunge.ledger.receipt_parsing import parse_predicate
-from expunge.store.backends.database import Database
+from expunge.store.backends.database import CheckedConnection, Database
 from expunge.store.backends.tables import (
     anchors,
     checkpoints,
@@ -31,20 +31,18 @@ from expunge.store.backends.tables import (
     states,
     store,
 )
-from expunge.store.encryption import SECRET_BYTES, subject_tag, tag_mark
+from expunge.store.encryption import SECRET_BYTES, row_mark, subject_tag
 from expunge.store.identity import Identity
-from expunge.store.ledger_tables import STRIDE, Leaf, frontier_of, leaves_from, node_reader
-from expunge.store.legal_holds import holds_of
-from expunge.store.rows import Image, load_image
+from expunge.store.ledger_tables import STRIDE, Leaf, node_reader, read_frontier, read_leaves
+from expunge.store.legal_holds import read_holds
+from expunge.store.rows import LoadedMemory, load_memory
 from expunge.verify.ledger import verify_log
 
-__all__ = ["Verified", "verify_store"]
-
-_ROWS = 500
+__all__ = ["VerifyResult", "verify_store"]
 
 
 @dataclass(frozen=True)
-class Verified:
+class VerifyResult:
     """What was checked, and found right."""
 
     memories: int
@@ -53,56 +51,55 @@ class Verified:
     checkpoints: int
 
 
-def verify_store(database: Database, identity: Identity) -> Verified:
+def verify_store(database: Database, identity: Identity) -> VerifyResult:
     """Database, ledger, memories, secrets."""
-    if faults := database.faults():
-        raise VerificationError(f"the database is damaged: {faults[0]}")
+    if errors := database.integrity_errors():
+        raise VerificationError(f"the database is damaged: {errors[0]}")
     with database.reading() as connection:
-        _verify_kinds(connection)
+        _verify_types(connection)
         _verify_identity(connection, identity)
-        leaves = list(leaves_from(connection))
+        leaves = list(read_leaves(connection))
         _verify_tree(connection, leaves)
-        head = identity.sign_head(frontier_of(connection)).to_bytes()
+        head = identity.sign_head(read_frontier(connection)).to_bytes()
         trusted = [identity.signing_key.public]
         envelopes = [leaf.envelope for leaf in leaves]
         verify_log(envelopes, head, trusted, [identity.log_key], identity.origin, also=(EVENT_TYPE,))
         heads = _verify_checkpoints(connection, identity)
         last, dropped, held = _verify_columns(leaves)
-        rows = connection.execute(select(memories).order_by(memories.c.number)).all()
+        rows = connection.rows(select(memories).order_by(memories.c.number))
         stored = {row.uuid for row in rows}
         if missing := sorted(last.keys() - dropped - stored):
             raise VerificationError(f"the ledger speaks of memory {missing[0]}, which is not in the store")
         count = sum(_verify_memory(connection, row, last, dropped, identity.secret) for row in rows)
         _verify_secrets(connection)
-        if {hold.number for hold in holds_of(connection)} != held:
+        if {hold.number for hold in read_holds(connection)} != held:
             raise VerificationError("the holds in the store are not those that its ledger tells of")
-    return Verified(len(rows), count, len(leaves), heads)
+    return VerifyResult(len(rows), count, len(leaves), heads)
 
 
-def _verify_kinds(connection: Connection) -> None:
-    """Every value is of its column's kind: reading it is the test."""
+def _verify_types(connection: CheckedConnection) -> None:
+    """Every value is of its column's type: reading it is the test."""
     for table in metadata.sorted_tables:
-        with connection.execute(select(table).execution_options(yield_per=_ROWS)) as found:
-            for _ in found.partitions():
-                pass
+        for _ in connection.batches(select(table)):
+            pass
 
 
-def _verify_identity(connection: Connection, identity: Identity) -> None:
+def _verify_identity(connection: CheckedConnection, identity: Identity) -> None:
     """The store is the one that was opened, and gives no number twice."""
-    rows = connection.execute(select(store)).all()
+    rows = connection.rows(select(store))
     known = (1, identity.uuid, identity.origin, identity.signing_key.public.raw, identity.secret)
     if [tuple(row) for row in rows] != [known]:
         raise VerificationError("the store is no longer the one that was opened: its identity was altered")
-    heads = connection.execute(select(ledger.c.number, ledger.c.next_number)).all()
+    heads = connection.rows(select(ledger.c.number, ledger.c.next_number))
     given = [select(func.coalesce(func.max(table.c.number), 0)) for table in (memories, secrets)]
-    largest = max(connection.execute(wanted).scalar_one() for wanted in given)
+    largest = max(connection.value(wanted) for wanted in given)
     if [row.number for row in heads] != [1] or heads[0].next_number <= largest:
         raise VerificationError("the ledger would give a number again that is taken: its head was altered")
 
 
-def _verify_tree(connection: Connection, leaves: list[Leaf]) -> None:
+def _verify_tree(connection: CheckedConnection, leaves: list[Leaf]) -> None:
     """Indices without a gap, stored hashes and frontier as the envelopes have them."""
-    stored = {(row.level, row.number): bytes(row.hash) for row in connection.execute(select(nodes))}
+    stored = {(row.level, row.number): row.hash for row in connection.rows(select(nodes))}
     frontier = Frontier()
     for expected, leaf in enumerate(leaves):
         if leaf.index != expected:
@@ -113,15 +110,15 @@ def _verify_tree(connection: Connection, leaves: list[Leaf]) -> None:
                 raise VerificationError(f"the stored hash of node {node.index} at level {node.level} is wrong")
     if stored:
         raise VerificationError(f"{len(stored)} stored hashes belong to no leaf")
-    if frontier != frontier_of(connection):
+    if frontier != read_frontier(connection):
         raise VerificationError("the stored frontier of the ledger is not that of its leaves")
 
 
-def _verify_checkpoints(connection: Connection, identity: Identity) -> int:
-    read, size = node_reader(connection), frontier_of(connection).size
-    rows = connection.execute(select(checkpoints)).all()
+def _verify_checkpoints(connection: CheckedConnection, identity: Identity) -> int:
+    read, size = node_reader(connection), read_frontier(connection).size
+    rows = connection.rows(select(checkpoints))
     for row in rows:
-        note = parse_note(bytes(row.note))
+        note = parse_note(row.note)
         verify_checkpoint(note, [identity.log_key], identity.origin)
         stated = parse_checkpoint(note.text)
         if stated.size != row.size or stated.size > size or stated.root != root_at(read, stated.size):
@@ -140,18 +137,18 @@ def _verify_columns(leaves: list[Leaf]) -> tuple[dict[str, Predicate], set[str],
     for leaf in leaves:
         if leaf.statement.predicate_type == PREDICATE_TYPE:
             receipt = parse_predicate(leaf.statement)
-            told = (receipt.outcome, receipt.memory, receipt.edit)
+            stated: tuple[str, str | None, int | None] = (receipt.outcome, receipt.memory, receipt.edit)
             last[receipt.memory] = receipt
         else:
             event = parse_event(leaf.statement)
-            told = (event.kind, event.memory, None)  # type: ignore[assignment]
+            stated = (event.kind, event.memory, None)
             if event.kind == "dropped" and event.memory is not None:
                 dropped.add(event.memory)
             elif event.kind == "held":
                 held[event.facts["hold"]] = event.memory
             elif event.kind == "released":
                 held.pop(event.facts["hold"], None)
-        if told != (leaf.kind, leaf.memory, leaf.edit):
+        if stated != (leaf.kind, leaf.memory, leaf.edit):
             raise VerificationError(f"leaf {leaf.index} is listed as something else than it is")
     return (
         last,
@@ -161,19 +158,19 @@ def _verify_columns(leaves: list[Leaf]) -> tuple[dict[str, Predicate], set[str],
 
 
 def _verify_memory(
-    connection: Connection, row: Any, last: dict[str, Predicate], dropped: set[str], secret: bytes
+    connection: CheckedConnection, row: Any, last: dict[str, Predicate], dropped: set[str], secret: bytes
 ) -> int:
     if row.uuid not in last or row.uuid in dropped:
         raise VerificationError(f"the ledger knows no memory {row.name!r}")
-    image, told = load_image(connection, row.number), last[row.uuid]
-    memory, view = image.memory, image.memory._view
-    size = connection.execute(select(states.c.size).where(states.c.memory == row.number)).scalar_one()
+    loaded, receipt = load_memory(connection, row.number), last[row.uuid]
+    memory, view = loaded.memory, loaded.memory._view
+    size = connection.value(select(states.c.size).where(states.c.memory == row.number))
     if size != view.size:
         raise VerificationError(f"{row.name!r} is listed with {size} entries, and has {view.size}")
-    _verify_marks(connection, row, image, secret)
-    if (view.digest, view.edit) != (told.state_after, told.edit):
-        raise VerificationError(f"{row.name!r} is at edit {view.edit}; its last receipt is about edit {told.edit}")
-    if (view.size, len(view.warranties.records)) != (told.after.live, told.after.pruned):
+    _verify_marks(connection, row, loaded, secret)
+    if (view.digest, view.edit) != (receipt.state_after, receipt.edit):
+        raise VerificationError(f"{row.name!r} is at edit {view.edit}; its last receipt is about edit {receipt.edit}")
+    if (view.size, len(view.warranties.records)) != (receipt.after.live, receipt.after.pruned):
         raise VerificationError(f"{row.name!r} does not have the entries that its last receipt counts")
     check = memory.check()
     if not check.passed:
@@ -181,36 +178,36 @@ def _verify_memory(
     return view.size
 
 
-def _verify_marks(connection: Connection, row: Any, image: Image, secret: bytes) -> None:
+def _verify_marks(connection: CheckedConnection, row: Any, loaded: LoadedMemory, secret: bytes) -> None:
     """Every entry and record is found by its own subject, so that no erasure passes it by."""
-    view, numbering = image.memory._view, image.numbering
+    view, numbers = loaded.memory._view, loaded.row_numbers
     archive, records = view.warranties.archive, view.warranties.records
-    subjects = dict(zip(numbering.numbers.tolist(), view.subjects, strict=True))
-    subjects |= {number: archive[name].subject for name, number in numbering.archived.items()}
-    told = {
+    subjects = dict(zip(numbers.entries.tolist(), view.subjects, strict=True))
+    subjects |= {number: archive[name].subject for name, number in numbers.archived.items()}
+    subjects_of = {
         entries: subjects,
-        pruned: {number: records[name].subject for name, number in numbering.pruned.items()},
+        pruned: {number: records[name].subject for name, number in numbers.pruned.items()},
     }
-    for table, owners in told.items():
+    for table, owners in subjects_of.items():
         marks = (
             select(table.c.number, table.c.mark, secrets.c.secret)
             .join(secrets, secrets.c.number == table.c.number)
             .where(table.c.memory == row.number)
         )
-        for found in connection.execute(marks):
-            if found.mark != tag_mark(found.secret, subject_tag(secret, owners.get(found.number))):
-                raise VerificationError(f"an entry of {row.name!r} is filed under another subject than its own")
+        for found in connection.rows(marks):
+            if found.mark != row_mark(found.secret, subject_tag(secret, owners.get(found.number))):
+                raise VerificationError(f"an entry of {row.name!r} has the mark of another subject than its own")
 
 
-def _verify_secrets(connection: Connection) -> None:
-    """No secret outlives what it opens, and nothing is sealed under a secret that is not there."""
-    held = set(connection.execute(select(secrets.c.number).where(secrets.c.secret != bytes(SECRET_BYTES))).scalars())
+def _verify_secrets(connection: CheckedConnection) -> None:
+    """No secret outlives what it opens, and nothing is encrypted under a secret that is not there."""
+    kept = set(connection.values(select(secrets.c.number).where(secrets.c.secret != bytes(SECRET_BYTES))))
     columns = (entries.c.number, pruned.c.number, holds.c.number, anchors.c.secret, states.c.secret)
-    used = {number for column in columns for number in connection.execute(select(column)).scalars()}
-    if lost := used - held:
-        raise VerificationError(f"{len(lost)} rows are sealed under secrets that are not there")
-    if left := held - used:
+    used = {number for column in columns for number in connection.values(select(column))}
+    if lost := used - kept:
+        raise VerificationError(f"{len(lost)} rows are encrypted under secrets that are not there")
+    if left := kept - used:
         raise VerificationError(f"{len(left)} secrets outlived what they open")
-    total = connection.execute(select(func.count()).select_from(states)).scalar_one()
-    if total != connection.execute(select(func.count()).select_from(memories)).scalar_one():
+    total = connection.value(select(func.count()).select_from(states))
+    if total != connection.value(select(func.count()).select_from(memories)):
         raise VerificationError("a memory has no state")

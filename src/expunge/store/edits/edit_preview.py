@@ -1,4 +1,4 @@
-"""What an edit would do, found out by doing it beside the published version and throwing the result away."""
+"""What an edit would do: it is prepared beside the published version, and discarded."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from expunge.errors import ExpungeError, Refused, StoreError
 from expunge.memory.memory import Memory
 from expunge.memory.receipt import Outcome, Receipt
 from expunge.memory.version import View
-from expunge.store.legal_holds import Hold, hold_reason, matching
-from expunge.store.row_writer import erased_content
+from expunge.store.legal_holds import Hold, hold_reason, holds_on_entries
+from expunge.store.row_writer import erased_ids
 
-__all__ = ["Act", "Preview", "look_ahead"]
+__all__ = ["Edit", "Preview", "preview_edit"]
 
 # Readouts are compared at this many of the remaining keys, spread evenly over the rows.
 _PROBES = 256
 
+Edit = Callable[[Memory], Receipt]
 
-Act = Callable[[Memory], Receipt]
 
-
-class _Enough(ExpungeError):
-    """Raised in the journal of a dry run, which has seen what it wanted."""
+class _PreviewReady(ExpungeError):
+    """Raised in the journal of a dry run, to end the edit once its preview is made."""
 
 
 @dataclass(frozen=True)
@@ -48,30 +47,31 @@ class Preview:
     reason: str | None = None
 
 
-def look_ahead(memory: Memory, act: Act, holds: list[Hold], doomed: list[str]) -> Preview:
-    """What an edit would do. The memory's journal is taken for the purpose, and left to the caller to set again.
+def preview_edit(memory: Memory, edit: Edit, holds: list[Hold]) -> Preview:
+    """What an edit would do. The memory's journal and guard are used for it, and left to the caller to set again."""
+    previews: list[Preview] = []
 
-    Of what is `doomed` it is known before it is tried that a hold forbids it.
-    """
-    if kept := matching(holds, memory._view, doomed):
-        return _refused(memory._view, hold_reason(kept))
-    seen: list[Preview] = []
+    def guard(view: View, names: tuple[str, ...]) -> None:
+        """A hold on an entry that the edit names is the answer, without a try."""
+        if held := holds_on_entries(holds, view, names):
+            previews.append(_refused(view, hold_reason(held)))
+            raise _PreviewReady
 
-    def look(before: View, after: View, receipt: Receipt) -> None:
+    def journal(before: View, after: View, receipt: Receipt) -> None:
         if receipt.outcome == "refused":
             return
-        held = matching(holds, before, erased_content(before, after))
-        seen.append(_refused(before, hold_reason(held)) if held else _preview_of(before, after, receipt))
-        raise _Enough
+        held = holds_on_entries(holds, before, erased_ids(before, after))
+        previews.append(_refused(before, hold_reason(held)) if held else _preview_of(before, after, receipt))
+        raise _PreviewReady
 
     counted, next_id = memory.outcomes.copy(), memory.next_id
-    memory.journal = look
+    memory.journal, memory.guard = journal, guard
     try:
-        act(memory)
-    except _Enough:
-        return seen[0]
+        edit(memory)
+    except _PreviewReady:
+        return previews[0]
     except Refused as problem:
-        return _refused(memory._view, problem.reason)
+        return _refused(memory.version, problem.reason)
     finally:
         memory.outcomes, memory.next_id = counted, next_id
     raise StoreError("the dry run came to no end")

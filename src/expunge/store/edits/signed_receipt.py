@@ -10,7 +10,7 @@ from expunge.memory.receipt import Receipt, RefusalReason
 from expunge.problem.check import StateCheck
 from expunge.solver.attempts import Attempt
 
-__all__ = ["SignedReceipt", "read_receipt", "read_refusal", "write_receipt", "write_refusal"]
+__all__ = ["SignedReceipt", "receipt_from_json", "receipt_to_json", "refusal_from_json", "refusal_to_json"]
 
 _REFUSALS: dict[str, type[Refused]] = {cls.__name__: cls for cls in (AdmissionRefused, DeletionRefused, Refused)}
 
@@ -38,20 +38,20 @@ class SignedReceipt(Receipt):
         return super().to_json() | {"index": self.index, "memory": self.memory, "edit": self.edit}
 
 
-def write_receipt(receipt: SignedReceipt) -> dict[str, Any]:
+def receipt_to_json(receipt: SignedReceipt) -> dict[str, Any]:
     """As JSON; the envelope is in the ledger and left out."""
     plain = {item.name: getattr(receipt, item.name) for item in fields(receipt) if item.name != "envelope"}
     attempts = [
-        {"path": tried.path, "check": _check(tried.check), "seconds": tried.seconds, "error": tried.error}
+        {"path": tried.path, "check": _check_to_json(tried.check), "seconds": tried.seconds, "error": tried.error}
         for tried in receipt.attempts
     ]
     refusal = None if receipt.refusal is None else vars(receipt.refusal)
-    return plain | {"check": _check(receipt.check), "attempts": attempts, "refusal": refusal}
+    return plain | {"check": _check_to_json(receipt.check), "attempts": attempts, "refusal": refusal}
 
 
-def read_receipt(document: dict[str, Any], envelope: bytes) -> SignedReceipt:
-    """What `write_receipt` was given."""
-    attempts = tuple(Attempt(**tried | {"check": _checked(tried["check"])}) for tried in document["attempts"])
+def receipt_from_json(document: dict[str, Any], envelope: bytes) -> SignedReceipt:
+    """What `receipt_to_json` was given."""
+    attempts = tuple(Attempt(**tried | {"check": _check_from_json(tried["check"])}) for tried in document["attempts"])
     return SignedReceipt(
         **document
         | {
@@ -65,19 +65,19 @@ def read_receipt(document: dict[str, Any], envelope: bytes) -> SignedReceipt:
     )
 
 
-def write_refusal(problem: Refused) -> dict[str, Any]:
+def refusal_to_json(problem: Refused) -> dict[str, Any]:
     """What was raised, without its receipt."""
     return {"class": type(problem).__name__, "reason": problem.reason}
 
 
-def read_refusal(document: dict[str, Any], receipt: Receipt) -> Refused:
-    """What `write_refusal` was given, to be raised again."""
+def refusal_from_json(document: dict[str, Any], receipt: Receipt) -> Refused:
+    """What `refusal_to_json` was given, to be raised again."""
     return _REFUSALS[document["class"]](document["reason"], receipt=receipt)
 
 
-def _check(check: StateCheck | None) -> dict[str, float] | None:
+def _check_to_json(check: StateCheck | None) -> dict[str, float] | None:
     return None if check is None else {item.name: getattr(check, item.name) for item in fields(check)}
 
 
-def _checked(document: dict[str, float] | None) -> StateCheck | None:
+def _check_from_json(document: dict[str, float] | None) -> StateCheck | None:
     return None if document is None else StateCheck(**document)

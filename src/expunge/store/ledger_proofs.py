@@ -1,0 +1,62 @@
+"""Signed heads of the ledger and the proofs that lead to them."""
+
+from __future__ import annotations
+
+from sqlalchemy import insert, select
+
+from expunge.errors import InputError
+from expunge.ledger.checkpoint import parse_checkpoint, verify_checkpoint
+from expunge.ledger.merkle.proof_file import ExtensionProof, InclusionProof
+from expunge.ledger.merkle.tree import consistency_path, inclusion_path
+from expunge.ledger.merkle.tree_proof import verify_consistency
+from expunge.ledger.note import SignedNote, parse_note
+from expunge.store.backends.database import CheckedConnection, Database
+from expunge.store.backends.tables import checkpoints
+from expunge.store.identity import Identity
+from expunge.store.ledger_tables import node_reader, read_frontier
+
+__all__ = ["prove_extension", "prove_inclusion", "sign_checkpoint_of"]
+
+
+def sign_checkpoint_of(database: Database, identity: Identity) -> SignedNote:
+    """The signed head of the ledger as it stands; each is signed once, and kept."""
+    with database.reading() as connection:
+        frontier = read_frontier(connection)
+        known = select(checkpoints.c.note).where(checkpoints.c.size == frontier.size)
+        kept = connection.value(known)
+    if kept is not None:
+        return parse_note(kept)
+    note = identity.sign_head(frontier)
+    with database.writing(f"{identity.uuid} checkpoints") as connection:
+        if connection.value(known) is None:
+            connection.execute(insert(checkpoints), {"size": frontier.size, "note": note.to_bytes()})
+            connection.commit()
+    return note
+
+
+def prove_inclusion(
+    connection: CheckedConnection, identity: Identity, index: int, head: SignedNote | None = None
+) -> InclusionProof:
+    """Proof that a leaf is in the ledger, with the head that it leads to: a new one, or the earlier `head`."""
+    frontier, read = read_frontier(connection), node_reader(connection)
+    if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < frontier.size:
+        raise InputError(f"the ledger has leaves 0 to {frontier.size - 1}, not {index!r}")
+    if head is None:
+        return InclusionProof(index, inclusion_path(read, index, frontier.size), identity.sign_head(frontier))
+    verify_checkpoint(head, [identity.log_key], identity.origin)
+    stated = parse_checkpoint(head.text)
+    size = stated.size
+    grown = consistency_path(read, size, frontier.size) if size <= frontier.size else ()
+    verify_consistency(size, stated.root, frontier.size, frontier.root, grown)
+    if index >= size:
+        raise InputError(f"that head has {size} leaves, and leaf {index} came later: give a newer one")
+    return InclusionProof(index, inclusion_path(read, index, size), head)
+
+
+def prove_extension(connection: CheckedConnection, identity: Identity, old_size: int) -> ExtensionProof:
+    """Proof that the ledger only grew since it had `old_size` leaves, with the head that it leads to."""
+    frontier = read_frontier(connection)
+    if isinstance(old_size, bool) or not isinstance(old_size, int) or not 0 <= old_size <= frontier.size:
+        raise InputError(f"the ledger has had 0 to {frontier.size} leaves, not {old_size!r}")
+    path = consistency_path(node_reader(connection), old_size, frontier.size)
+    return ExtensionProof(old_size, path, identity.sign_head(frontier))

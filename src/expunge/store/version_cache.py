@@ -1,0 +1,117 @@
+"""The version of a stored memory that this process has loaded, and the locks that its edits take.
+
+Readers use the loaded version, which is replaced when the stored edit number has moved on; they never wait for a
+writer. An edit holds the memory's lock in the database, and works on the stored version.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import func, select
+
+from expunge.errors import Busy, StoreError
+from expunge.memory.memory import Memory
+from expunge.memory.receipt import Receipt
+from expunge.memory.version import View
+from expunge.store.backends.database import CheckedConnection
+from expunge.store.backends.tables import holds, states
+from expunge.store.edits.crash_points import crash_point
+from expunge.store.edits.edit_transaction import MemoryContext
+from expunge.store.rows import LoadedMemory, load_memory
+
+__all__ = ["VersionCache", "refuse_direct_edit"]
+
+
+class VersionCache:
+    """The loaded version of one memory."""
+
+    def __init__(self, context: MemoryContext, name: str) -> None:
+        self._context = context
+        self._name = name
+        self._loaded: LoadedMemory | None = None
+        self._editing = False
+        self._edit_lock = threading.Lock()  # one edit at a time in this process
+        self._load_lock = threading.Lock()  # replacing the loaded version
+        self._stored = select(states.c.edit, states.c.digest).where(states.c.memory == context.number)
+        count = select(func.count()).select_from(holds).where(holds.c.memory == context.number).scalar_subquery()
+        self._stored_and_holds = self._stored.add_columns(count.label("holds"))
+
+    def current(self) -> Memory:
+        """The stored version; an edit of this process that is under way is not waited for."""
+        loaded = self._loaded
+        if loaded is not None and self._editing:
+            return loaded.memory
+        row = self._context.database.read_row(self._stored)
+        if loaded is not None and row is not None and _is_current(loaded, row):
+            return loaded.memory
+        with self._load_lock:
+            loaded = self._loaded
+            if loaded is None or not self._editing:
+                with self._context.database.reading() as connection:
+                    loaded = self._up_to_date(connection, connection.first(self._stored))
+            return loaded.memory
+
+    def replace(self, loaded: LoadedMemory | None) -> None:
+        """Take a version that was just written as the loaded one; with None the next caller loads it."""
+        if loaded is not None:
+            loaded.memory.journal = refuse_direct_edit
+        self._loaded = loaded
+
+    def load(self, connection: CheckedConnection) -> LoadedMemory:
+        """The stored version, loaded anew."""
+        loaded = load_memory(connection, self._context.number)
+        loaded.memory.journal = refuse_direct_edit
+        return loaded
+
+    @contextmanager
+    def only_editor(self) -> Iterator[None]:
+        """Be the only thread of this process that edits this memory."""
+        timeout = self._context.database.timeout
+        if not self._edit_lock.acquire(timeout=timeout):
+            raise Busy(f"another thread has been editing {self._name!r} for {timeout:g} s; try again")
+        try:
+            yield
+        finally:
+            self._edit_lock.release()
+
+    @contextmanager
+    def locked(self) -> Iterator[CheckedConnection]:
+        """Hold the memory's lock, whether or not its stored version can be loaded."""
+        with self.only_editor(), self._context.database.writing(self._context.uuid) as connection:
+            crash_point("locked")
+            yield connection
+
+    @contextmanager
+    def locked_version(self) -> Iterator[tuple[CheckedConnection, LoadedMemory, bool]]:
+        """Hold the memory's lock, with its stored version, and whether there are holds on it."""
+        with self.locked() as connection:
+            with self._load_lock:
+                row = connection.first(self._stored_and_holds)
+                loaded = self._up_to_date(connection, row)
+                self._editing = True
+            crash_point("loaded")
+            try:
+                yield connection, loaded, row is not None and row.holds > 0
+            finally:
+                self._editing = False
+
+    def _up_to_date(self, connection: CheckedConnection, row: Any) -> LoadedMemory:
+        if row is None:
+            raise StoreError(f"the memory {self._name!r} was dropped")
+        if self._loaded is None or not _is_current(self._loaded, row):
+            self._loaded = self.load(connection)
+        return self._loaded
+
+
+def refuse_direct_edit(before: View, after: View, receipt: Receipt) -> None:
+    """The journal of a stored memory between its edits."""
+    raise StoreError("edit a stored memory through its store")
+
+
+def _is_current(loaded: LoadedMemory, row: Any) -> bool:
+    view = loaded.memory._view
+    return bool(view.edit == row.edit and bytes.fromhex(view.digest) == row.digest)
