@@ -181,7 +181,7 @@ class Jobs:
         """The job with an id, and whether it was inserted just now."""
         now = int(self._clock() * 1000)
         row = {
-            "token": _row_key(job_id),
+            "token": _id_hash(job_id),
             "kind": kind.name,
             "state": "queued",
             "done": 0,
@@ -205,7 +205,7 @@ class Jobs:
         return job, False
 
     def _find(self, job_id: str) -> Job | None:
-        row = self._database.glance(select(jobs).where(jobs.c.token == _row_key(job_id)))
+        row = self._database.glance(select(jobs).where(jobs.c.token == _id_hash(job_id)))
         return None if row is None else self._job(job_id, row)
 
     def _claim(self, job: Job) -> bool:
@@ -214,7 +214,7 @@ class Jobs:
         with self._database.writing(f"{self._store.uuid} jobs") as connection:
             claimed = connection.execute(
                 update(jobs)
-                .where(jobs.c.token == _row_key(job.id), jobs.c.beat == job.updated, jobs.c.state == job.state)
+                .where(jobs.c.token == _id_hash(job.id), jobs.c.beat == job.updated, jobs.c.state == job.state)
                 .values(worker=self._worker, state="queued", beat=now)
             )
             connection.commit()
@@ -224,7 +224,7 @@ class Jobs:
         with self._database.writing(f"{self._store.uuid} jobs") as connection:
             connection.execute(
                 update(jobs)
-                .where(jobs.c.token == _row_key(job_id), jobs.c.worker == self._worker)
+                .where(jobs.c.token == _id_hash(job_id), jobs.c.worker == self._worker)
                 .values(beat=int(self._clock() * 1000), **values)
             )
             connection.commit()
@@ -258,5 +258,5 @@ class Jobs:
         return base64.urlsafe_b64encode(hashlib.sha256(text).digest()).decode().rstrip("=")
 
 
-def _row_key(job_id: str) -> bytes:
+def _id_hash(job_id: str) -> bytes:
     return hashlib.sha256(b"expunge/job/v1\n" + job_id.encode("utf-8", "surrogatepass")).digest()
