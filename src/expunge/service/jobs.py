@@ -179,7 +179,7 @@ class Jobs:
         """The job with an id, and whether it was inserted just now."""
         now = int(self._clock() * 1000)
         row = {
-            "id_hash": _row_key(job_id),
+            "id_hash": _id_hash(job_id),
             "kind": kind.name,
             "state": "queued",
             "done": 0,
@@ -203,7 +203,7 @@ class Jobs:
         return job, False
 
     def _find(self, job_id: str) -> Job | None:
-        row = self._store.read_row(select(jobs).where(jobs.c.id_hash == _row_key(job_id)))
+        row = self._store.read_row(select(jobs).where(jobs.c.id_hash == _id_hash(job_id)))
         return None if row is None else self._job(job_id, row)
 
     def _claim(self, job: Job) -> bool:
@@ -212,7 +212,7 @@ class Jobs:
         with self._store.writing("jobs") as connection:
             claimed = connection.execute(
                 update(jobs)
-                .where(jobs.c.id_hash == _row_key(job.id), jobs.c.heartbeat == job.updated, jobs.c.state == job.state)
+                .where(jobs.c.id_hash == _id_hash(job.id), jobs.c.heartbeat == job.updated, jobs.c.state == job.state)
                 .values(worker=self._worker, state="queued", heartbeat=now)
             )
             connection.commit()
@@ -222,7 +222,7 @@ class Jobs:
         with self._store.writing("jobs") as connection:
             connection.execute(
                 update(jobs)
-                .where(jobs.c.id_hash == _row_key(job_id), jobs.c.worker == self._worker)
+                .where(jobs.c.id_hash == _id_hash(job_id), jobs.c.worker == self._worker)
                 .values(heartbeat=int(self._clock() * 1000), **values)
             )
             connection.commit()
@@ -256,5 +256,5 @@ class Jobs:
         return base64.urlsafe_b64encode(hashlib.sha256(text).digest()).decode().rstrip("=")
 
 
-def _row_key(job_id: str) -> bytes:
+def _id_hash(job_id: str) -> bytes:
     return hashlib.sha256(b"expunge/job/v1\n" + job_id.encode("utf-8", "surrogatepass")).digest()

@@ -28,7 +28,7 @@ __all__ = ["SCOPES", "Scope", "Token", "Tokens", "check_scopes"]
 Scope = Literal["read", "write", "erase", "audit", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
-_TEXT = re.compile(r"expunge_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_FORM = re.compile(r"expunge_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[0-9a-f]{12}")
 _MAX_NOTE = 200
 
@@ -96,8 +96,8 @@ class Tokens:
 
     def find(self, text: str) -> Token | None:
         """The token with this text, if it is good now."""
-        match = _TEXT.fullmatch(text)
-        row = None if match is None else self._store.read_row(select(tokens).where(tokens.c.name == match.group(1)))
+        form = _FORM.fullmatch(text)
+        row = None if form is None else self._store.read_row(select(tokens).where(tokens.c.name == form.group(1)))
         # The comparison happens in any case, and takes the same time whatever it finds.
         stored = bytes(32) if row is None else row.hash
         if not hmac.compare_digest(stored, _hash(text)) or row is None:
@@ -113,8 +113,8 @@ class Tokens:
 
     def revoke(self, name: str) -> Token:
         """End a token, by its name or its whole text. Its row stays, for the record."""
-        match = _TEXT.fullmatch(name)
-        found = match.group(1) if match is not None else name
+        form = _FORM.fullmatch(name)
+        found = form.group(1) if form is not None else name
         with self._store.writing("tokens") as connection:
             row = None
             if _NAME.fullmatch(found):

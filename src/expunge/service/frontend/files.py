@@ -30,7 +30,7 @@ _TICKET_MINUTES = 5
 
 
 class PageFiles(StaticFiles):
-    """PageFiles that a browser may keep, and asks about each time."""
+    """Files that a browser may keep, and asks about each time."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """The file, or that it has not changed."""

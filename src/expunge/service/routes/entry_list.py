@@ -15,8 +15,9 @@ from expunge.memory.version import View
 from expunge.service.auth import context_of, memory_of, needs, router
 from expunge.service.json_response import groups_of, payload_content, response_with_etag, warranty_content
 from expunge.service.memory_map.projection_plane import ERASURES, erased_content, map_content
-from expunge.service.schemas import memory_responses, responses
+from expunge.service.schemas.memory_responses import Certificate, Entry, Map, Warranty
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position, sort_key
+from expunge.service.schemas.responses import Page
 from expunge.store import Store, StoredMemory
 
 __all__ = ["routes"]
@@ -24,9 +25,7 @@ __all__ = ["routes"]
 routes = router("entries")
 
 
-@routes.get(
-    "/v1/memories/{name}/entries", response_model=responses.Page[memory_responses.Entry], openapi_extra=needs("read")
-)
+@routes.get("/v1/memories/{name}/entries", response_model=Page[Entry], openapi_extra=needs("read"))
 async def list_entries(
     request: Request, name: str, cursor_: Cursor = None, limit: Limit = None, content: bool = False
 ) -> Response:
@@ -46,9 +45,7 @@ async def list_entries(
     return response_with_etag(*await context.executor.read(lambda: memory_of(request).look(page)))
 
 
-@routes.get(
-    "/v1/memories/{name}/entries/{entry:path}", response_model=memory_responses.Entry, openapi_extra=needs("read")
-)
+@routes.get("/v1/memories/{name}/entries/{entry:path}", response_model=Entry, openapi_extra=needs("read"))
 async def show_entry(request: Request, name: str, entry: str) -> Response:
     """One entry with its content, live, archived, or forgotten: of those there is no content left."""
 
@@ -66,11 +63,7 @@ async def show_entry(request: Request, name: str, entry: str) -> Response:
     return response_with_etag(*await context_of(request).executor.read(lambda: memory_of(request).look(content_of)))
 
 
-@routes.get(
-    "/v1/memories/{name}/certificates/{entry:path}",
-    response_model=memory_responses.Certificate,
-    openapi_extra=needs("read"),
-)
+@routes.get("/v1/memories/{name}/certificates/{entry:path}", response_model=Certificate, openapi_extra=needs("read"))
 async def show_certificate(request: Request, name: str, entry: str) -> Response:
     """What removing a live entry now would be: no change at all, or a refit of the others at the same cap."""
 
@@ -86,7 +79,7 @@ async def show_certificate(request: Request, name: str, entry: str) -> Response:
     return response_with_etag(*await context_of(request).executor.read(content))
 
 
-@routes.get("/v1/memories/{name}/map", response_model=memory_responses.Map, openapi_extra=needs("read"))
+@routes.get("/v1/memories/{name}/map", response_model=Map, openapi_extra=needs("read"))
 async def show_map(request: Request, name: str) -> Response:
     """Every entry as a point of the plane, with the boundary where keys have two coordinates."""
     context = context_of(request)
@@ -100,11 +93,7 @@ async def show_map(request: Request, name: str) -> Response:
     return response_with_etag(*await context.executor.read(content))
 
 
-@routes.get(
-    "/v1/memories/{name}/warranties",
-    response_model=responses.Page[memory_responses.Warranty],
-    openapi_extra=needs("read"),
-)
+@routes.get("/v1/memories/{name}/warranties", response_model=Page[Warranty], openapi_extra=needs("read"))
 async def list_warranties(
     request: Request,
     name: str,

@@ -11,7 +11,7 @@ from expunge.errors import InputError, VerificationError
 from expunge.service.auth import context_of, memory_of, needs, router, token_of
 from expunge.service.json_response import JsonResponse, response_with_etag, summary_content
 from expunge.service.routes.edits import IdempotencyKey, IfMatch, expected_digest
-from expunge.service.schemas import memory_responses
+from expunge.service.schemas.memory_responses import DroppedMemory, MemoryPage, MemorySummary
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position
 from expunge.service.schemas.requests import NewMemory, check_vectors
 from expunge.store import Leaf, Store, StoredMemory
@@ -21,7 +21,7 @@ __all__ = ["routes"]
 routes = router("memories")
 
 
-@routes.get("/v1/memories", response_model=memory_responses.MemoryPage, openapi_extra=needs("read", "audit", "admin"))
+@routes.get("/v1/memories", response_model=MemoryPage, openapi_extra=needs("read", "audit", "admin"))
 async def list_memories(request: Request, cursor_: Cursor = None, limit: Limit = None) -> Response:
     """Memories in order of their names; those that the token reaches. Damaged ones are named and not described."""
     context, token = context_of(request), token_of(request)
@@ -42,9 +42,7 @@ async def list_memories(request: Request, cursor_: Cursor = None, limit: Limit =
     return JsonResponse(await context.executor.read(page))
 
 
-@routes.post(
-    "/v1/memories", status_code=201, response_model=memory_responses.MemorySummary, openapi_extra=needs("write")
-)
+@routes.post("/v1/memories", status_code=201, response_model=MemorySummary, openapi_extra=needs("write"))
 async def create_memory(request: Request, body: NewMemory) -> Response:
     """Fit a memory to entries, and keep it under a name."""
     context = context_of(request)
@@ -61,16 +59,14 @@ async def create_memory(request: Request, body: NewMemory) -> Response:
     return response_with_etag(content, content["digest"], 201, Location=f"/v1/memories/uuid:{memory.uuid}")
 
 
-@routes.get(
-    "/v1/memories/{name}", response_model=memory_responses.MemorySummary, openapi_extra=needs("read", "audit", "admin")
-)
+@routes.get("/v1/memories/{name}", response_model=MemorySummary, openapi_extra=needs("read", "audit", "admin"))
 async def show_memory(request: Request, name: str) -> Response:
     """One memory in numbers; its entity tag is the digest of its state."""
     content = await context_of(request).executor.read(lambda: summary_content(memory_of(request)))
     return response_with_etag(content, content["digest"])
 
 
-@routes.delete("/v1/memories/{name}", response_model=memory_responses.DroppedMemory, openapi_extra=needs("admin"))
+@routes.delete("/v1/memories/{name}", response_model=DroppedMemory, openapi_extra=needs("admin"))
 async def drop_memory(
     request: Request,
     name: str,

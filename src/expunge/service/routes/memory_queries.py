@@ -15,7 +15,7 @@ from expunge.problem.problem import as_point, as_points
 from expunge.service.auth import context_of, memory_of, needs, router
 from expunge.service.json_response import groups_of, response_with_etag
 from expunge.service.memory_map.projection_plane import projection_of
-from expunge.service.schemas import memory_responses
+from expunge.service.schemas.memory_responses import ErrorBounds, Explanation, Readouts, SearchResult, StateCheck
 from expunge.service.schemas.requests import ExplanationQuery, ReadQueries, SearchQuery, check_batch, check_vectors
 from expunge.types import Vector
 
@@ -24,7 +24,7 @@ __all__ = ["routes"]
 routes = router("questions")
 
 
-@routes.post("/v1/memories/{name}/read", response_model=memory_responses.Readouts, openapi_extra=needs("read"))
+@routes.post("/v1/memories/{name}/read", response_model=Readouts, openapi_extra=needs("read"))
 async def read(request: Request, name: str, body: ReadQueries) -> Response:
     """The readout o(q) = Σακv / Σακ at queries, and the gate score."""
     context = context_of(request)
@@ -39,7 +39,7 @@ async def read(request: Request, name: str, body: ReadQueries) -> Response:
     return response_with_etag(*await context.executor.read(lambda: memory_of(request).look(content_of)))
 
 
-@routes.post("/v1/memories/{name}/search", response_model=memory_responses.SearchResult, openapi_extra=needs("read"))
+@routes.post("/v1/memories/{name}/search", response_model=SearchResult, openapi_extra=needs("read"))
 async def search(request: Request, name: str, body: SearchQuery) -> Response:
     """Entries that carry the readout at a query, largest share first."""
     context = context_of(request)
@@ -52,7 +52,7 @@ async def search(request: Request, name: str, body: SearchQuery) -> Response:
     return response_with_etag(*await context.executor.read(lambda: memory_of(request).look(content_of)))
 
 
-@routes.post("/v1/memories/{name}/explain", response_model=memory_responses.Explanation, openapi_extra=needs("read"))
+@routes.post("/v1/memories/{name}/explain", response_model=Explanation, openapi_extra=needs("read"))
 async def explain(request: Request, name: str, body: ExplanationQuery) -> Response:
     """An answer, where its query lies on the map, and which entries carry it with which share."""
     context = context_of(request)
@@ -83,9 +83,7 @@ async def explain(request: Request, name: str, body: ExplanationQuery) -> Respon
     return response_with_etag(*await context.executor.read(lambda: memory_of(request).look(content_of)))
 
 
-@routes.get(
-    "/v1/memories/{name}/check", response_model=memory_responses.StateCheck, openapi_extra=needs("read", "audit")
-)
+@routes.get("/v1/memories/{name}/check", response_model=StateCheck, openapi_extra=needs("read", "audit"))
 async def check(request: Request, name: str) -> Response:
     """Mass, box and stationarity errors of the current state, recomputed from the keys themselves."""
     solution, digest = await context_of(request).executor.read(
@@ -95,9 +93,7 @@ async def check(request: Request, name: str) -> Response:
     return response_with_etag({"digest": digest, **errors.to_json()}, digest)
 
 
-@routes.get(
-    "/v1/memories/{name}/bounds", response_model=memory_responses.ErrorBounds, openapi_extra=needs("read", "audit")
-)
+@routes.get("/v1/memories/{name}/bounds", response_model=ErrorBounds, openapi_extra=needs("read", "audit"))
 async def bounds(request: Request, name: str) -> Response:
     """Rigorous bounds on the errors of the current state, over every query and not only sampled ones."""
 

@@ -29,13 +29,11 @@ __all__ = [
     "ReportLink",
     "ResponseBody",
     "ServiceInfo",
-    "Status",
     "TokenInfo",
 ]
 
-DIGEST = "[0-9a-f]{64}"
 Number = float | Literal["inf", "-inf", "nan"]
-Digest = Annotated[str, Field(pattern=f"^{DIGEST}$")]
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Outcome = Literal["admitted", "certified_zero", "decrement", "rescued", "refused", "noop", "pruned", "rebuilt"]
 Group = Literal["margin", "bound", "reserve"]
 Item = TypeVar("Item")
@@ -236,9 +234,3 @@ class ReportLink(ResponseBody):
     """Where the audit report can be seen, for a few minutes."""
 
     url: str
-
-
-class Status(ResponseBody):
-    """Up, and maybe ready."""
-
-    status: str
