@@ -43,7 +43,7 @@ from machine import describe
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from service.asking import running
-from store.server import running_server
+from store.postgres_server import running_server
 
 RESULTS = Path(__file__).parent / "results"
 KINDS = ("sqlite", "postgresql")

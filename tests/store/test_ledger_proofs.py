@@ -25,7 +25,7 @@ from expunge.store import (
     Store,
 )
 
-from .ward import arrival, fill
+from .sample_memory import arrival, fill
 
 
 def test_heads_hold_the_ledger(store: Store) -> None:
