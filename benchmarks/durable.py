@@ -45,11 +45,11 @@ from record import describe, write_result
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from store.crash import Ruin, at_points, at_random, at_statements
-from store.server import running_server
-from store.ward import entries, fill
-from store.work import EDITS
-from store.zygote import Zygote
+from store.edits.child_work import EDITS
+from store.edits.fork_server import ForkServer
+from store.edits.killed_edits import KilledEdits, at_points, at_random, at_statements
+from store.postgres_server import running_server
+from store.sample_memory import entries, fill
 
 RESULTS = Path(__file__).parent / "results"
 NU, SIGMA, DIMENSION, WIDTH, PAYLOAD = 0.4, 2.0, 6, 4, 500
@@ -210,7 +210,7 @@ def crash(kind: str, runs: int, folder: Path) -> dict[str, Any]:
     fates: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
     done, started = 0, time.perf_counter()
-    with place(kind, folder) as (url, key), Zygote() as zygote:
+    with place(kind, folder) as (url, key), ForkServer() as fork_server:
         # The share of random kills is at least a third; a store is replaced before its ledger gets long.
         chosen: Iterator[tuple[str, Any]] = itertools.chain(
             _spread(planned, 2 * runs // 3), iter(lambda: ("", None), object())
@@ -219,22 +219,22 @@ def crash(kind: str, runs: int, folder: Path) -> dict[str, Any]:
             address = url if kind == "postgresql" and done == 0 else _another(kind, url, folder, done)
             file = Path(address.removeprefix("sqlite:///"))
             files = [Path(f"{file}{end}") for end in ("", "-wal", "-shm")] if kind == "sqlite" else []
-            ruin = Ruin(address, key, zygote, files)
-            span = ruin.span()
+            killed_edits = KilledEdits(address, key, fork_server, files)
+            span = killed_edits.span()
             random_ones = iter(at_random(10**9, 1.2 * span, seed=done))
             for _ in range(min(60, runs - done)):
                 verb, moment = next(chosen)
                 if moment is None:
                     verb, delay = next(random_ones)
-                    ruin.strike(verb, kill_after=delay, retries=1)
+                    killed_edits.run_edit(verb, kill_after=delay, retries=1)
                     kinds["random"] += 1
                 else:
-                    ruin.strike(verb, moment, retries=1)
+                    killed_edits.run_edit(verb, moment, retries=1)
                     kinds[moment[0]] += 1
                 done += 1
                 if done % 25 == 0:
                     print(f"  {kind}: {done} of {runs} runs, {time.perf_counter() - started:.0f} s", flush=True)
-            fates += ruin.fates
+            fates += killed_edits.fates
     return {
         "store": kind,
         "runs": runs,
@@ -262,7 +262,7 @@ def _another(kind: str, url: str, folder: Path, number: int) -> str:
 
 def concurrency(kind: str, processes: int, seconds: float, folder: Path) -> list[dict[str, Any]]:
     rows = []
-    with place(kind, folder) as (url, key), Zygote() as zygote:
+    with place(kind, folder) as (url, key), ForkServer() as fork_server:
         for label, names in (("same", ["icu"]), ("different", [f"ward-{k}" for k in range(processes)])):
             with expunge.open(url, key) as store:
                 before = store.size
@@ -270,10 +270,10 @@ def concurrency(kind: str, processes: int, seconds: float, folder: Path) -> list
                     fill(store, name)
             given = {"url": url, "key": str(key), "names": names, "seconds": seconds, "timeout": 60.0}
             jobs = [
-                {"work": "labour", "with": {**given, "worker": worker}, "kill_after": None}
+                {"work": "edit_until", "with": {**given, "worker": worker}, "kill_after": None}
                 for worker in range(1, processes + 1)
             ]
-            results = zygote.run(*jobs)
+            results = fork_server.run(*jobs)
             if any("result" not in result for result in results):
                 raise SystemExit(f"{kind}: a worker failed: {results}")
             tally: Counter[str] = Counter()

@@ -43,7 +43,7 @@ from record import describe, write_result
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from service.service_client import running_service
-from store.server import running_server
+from store.postgres_server import running_server
 
 RESULTS = Path(__file__).parent / "results"
 KINDS = ("sqlite", "postgresql")

@@ -36,7 +36,7 @@ RESULT = ROOT / "benchmarks" / "results" / "release.json"
 USES = ROOT / "tools" / "extras.py"
 TOOLING = ("dev", "docs")
 TIMES = 10
-# What a reader of the wheel must find, one of each kind: types, code, samples with their terms, page, migrations.
+# What a reader of the wheel must find, one of each kind: types, code, samples with their terms, page.
 EXPECTED = (
     "expunge/py.typed",
     "expunge/audit/data/negative_control.json",
@@ -49,8 +49,6 @@ EXPECTED = (
     "expunge/datasets/data/learned_keys/weights.npz",
     "expunge/service/frontend/static/index.html",
     "expunge/service/frontend/static/verify/receipt.js",
-    "expunge/store/migrations/env.py",
-    "expunge/store/migrations/versions/v0001.py",
 )
 # The names of expunge load when they are first asked for, so the import alone would say too little.
 IMPORTS = {"import_seconds": "import expunge", "memory_seconds": "from expunge import Memory"}

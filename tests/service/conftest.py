@@ -8,7 +8,7 @@ import pytest
 
 from expunge.service.settings import Limits, Settings
 from service.service_client import ServiceClient, fill_store
-from store.server import Server, quick_folder, running_server
+from store.postgres_server import Server, quick_folder, running_server
 
 SMALL = Limits(body_bytes=200_000, dimension=64, batch=20, queries=20, page=50)
 

@@ -23,7 +23,7 @@ from expunge.service.context import ServiceContext
 from expunge.service.settings import Settings
 from expunge.service.tokens import SCOPES
 from expunge.store import Store
-from store.ward import entries
+from store.sample_memory import entries
 
 __all__ = ["EVERYTHING", "ServiceClient", "fill_store", "routes_of", "running_service"]
 

@@ -33,8 +33,8 @@ from expunge.service.server import Address
 from expunge.service.settings import Settings
 from expunge.service.tokens import SCOPES, Tokens
 from service.service_client import ServiceClient, fill_store, running_service
-from store.server import Server
-from store.ward import appearance
+from store.postgres_server import Server
+from store.sample_memory import appearance
 
 
 def token_of(url: str, key: Path | None = None) -> dict[str, str]:

@@ -12,7 +12,7 @@ import pytest
 import expunge
 from expunge.store import Store
 
-from .server import Server, quick_folder, running_server
+from .postgres_server import Server, quick_folder, running_server
 
 
 class Place:

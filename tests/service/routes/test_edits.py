@@ -12,7 +12,7 @@ import pytest
 from expunge import Memory
 from expunge.service import auth
 from service.service_client import ServiceClient
-from store.ward import appearance, arrival, entries
+from store.sample_memory import appearance, arrival, entries
 
 ICU = "/v1/memories/icu"
 

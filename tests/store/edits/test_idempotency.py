@@ -18,8 +18,8 @@ from expunge.store.backends.tables import requests
 from expunge.store.edits.idempotency import peppered_key
 from expunge.store.encryption import decrypt_request, request_key_hash
 
-from .conftest import Place
-from .ward import SIGMA, arrival, entries, fill, reloaded
+from ..conftest import Place
+from ..sample_memory import SIGMA, arrival, entries, fill, reloaded
 
 
 def test_an_edit_of_a_state_that_has_moved_on_is_a_conflict(place: Place) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sqlalchemy import func, select
 
 from expunge import Memory, Refused
 from expunge.store import Leaf, SignedReceipt, Store, StoredMemory
+from expunge.store.backends import tables
 
 if TYPE_CHECKING:
     from .conftest import Place
 
-__all__ = ["appearance", "arrival", "entries", "fill", "fitted", "leaf_of", "reloaded"]
+__all__ = ["SAMPLE_EDITS", "appearance", "arrival", "entries", "fill", "fitted", "leaf_of", "reloaded", "row_counts"]
 
 SIGMA, NU = 2.0, 0.3
 
@@ -90,3 +93,32 @@ def leaf_of(store: Store, problem: Refused) -> Leaf:
 def reloaded(place: Place, name: str = "icu") -> StoredMemory:
     """The memory as a new process would find it."""
     return place.open()[name]
+
+
+def row_counts(store: Store) -> dict[str, int]:
+    """Rows of every table."""
+    with store._database.reading() as connection:
+        return {
+            table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
+            for table in tables.metadata.sorted_tables
+        }
+
+
+# One of each kind, on a memory of `fill`.
+SAMPLE_EDITS: dict[str, Callable[[Any], Any]] = {
+    "admit-outlier": lambda memory: memory.admit(**arrival(1, far=4.0)),
+    "admit-reserve": lambda memory: memory.admit(**arrival(2, far=0.05)),
+    "admit-copy": lambda memory: memory.admit(memory.keys[3], [1.0, 2.0], id="copy"),
+    "admit-unnamed": lambda memory: memory.admit([3.0, 3.0, 0.0, 0.0], [1.0, 2.0]),
+    "delete-active": lambda memory: memory.delete(memory.ids[int(memory.partition.bound[0])]),
+    "delete-margin": lambda memory: memory.delete(memory.ids[int(memory.partition.margin[0])]),
+    "delete-reserve": lambda memory: memory.delete(memory.ids[int(memory.partition.reserve[0])]),
+    "delete-one-of-a-pair": lambda memory: memory.delete("e0"),
+    "delete-several": lambda memory: memory.delete(["e3", "e7", "e20"]),
+    "delete-subject": lambda memory: memory.delete(subject="patient-3"),
+    "prune-archive": lambda memory: memory.prune("archive"),
+    "prune-archive-sketch": lambda memory: memory.prune("archive", sketch=2),
+    "prune-forget": lambda memory: memory.prune("forget", sketch=2),
+    "rebuild": lambda memory: memory.rebuild(nu=0.5),
+    "rebuild-all": lambda memory: memory.rebuild(nu=1),
+}

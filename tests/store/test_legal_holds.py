@@ -12,7 +12,7 @@ from expunge.store import (
 )
 
 from .conftest import Place
-from .ward import appearance, arrival, fill, leaf_of, reloaded
+from .sample_memory import appearance, arrival, fill, leaf_of, reloaded
 
 
 def test_a_hold_keeps_entries_from_every_kind_of_erasure(place: Place) -> None:

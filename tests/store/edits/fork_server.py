@@ -20,17 +20,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-__all__ = ["Zygote"]
+__all__ = ["ForkServer"]
 
 
-class Zygote:
+class ForkServer:
     """The process, from the outside."""
 
     def __init__(self) -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+        environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "store.zygote"],
+            [sys.executable, "-W", "ignore", "-m", "store.edits.fork_server"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
@@ -46,7 +46,7 @@ class Zygote:
         answers: list[dict[str, Any]] = json.loads(self._process.stdout.readline())
         return answers
 
-    def __enter__(self) -> Zygote:
+    def __enter__(self) -> ForkServer:
         return self
 
     def __exit__(
@@ -61,7 +61,7 @@ class Zygote:
 
 def serve() -> None:
     """Answer until the input ends."""
-    from store.work import WORK, warm_up
+    from store.edits.child_work import WORK, warm_up
 
     warm_up()
     with tempfile.TemporaryDirectory() as folder:

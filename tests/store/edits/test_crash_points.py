@@ -10,41 +10,41 @@ import pytest
 from expunge import StoreError
 from expunge.store.edits import crash_points
 
-from .conftest import Place
-from .crash import Ruin, at_points, at_random
-from .server import running_server
-from .ward import fill
-from .zygote import Zygote
+from ..conftest import Place
+from ..postgres_server import running_server
+from ..sample_memory import fill
+from .fork_server import ForkServer
+from .killed_edits import KilledEdits, at_points, at_random
 
 
 @pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    with Zygote() as process:
+def fork_server() -> Iterator[ForkServer]:
+    with ForkServer() as process:
         yield process
 
 
 @pytest.fixture
-def ruin(place: Place, folder: Path, zygote: Zygote) -> Ruin:
+def killed_edits(place: Place, folder: Path, fork_server: ForkServer) -> KilledEdits:
     files = [folder / f"ward.db{end}" for end in ("", "-wal", "-shm")] if place.kind == "sqlite" else []
-    return Ruin(place.url, place.key, zygote, files)
+    return KilledEdits(place.url, place.key, fork_server, files)
 
 
 @pytest.mark.slow
-def test_a_process_killed_at_every_point_leaves_all_or_nothing(ruin: Ruin) -> None:
-    reached = [moment[1] for verb, moment in at_points(["delete"]) if ruin.strike(verb, moment, retries=1)]
+def test_a_process_killed_at_every_point_leaves_all_or_nothing(killed_edits: KilledEdits) -> None:
+    reached = [moment[1] for verb, moment in at_points(["delete"]) if killed_edits.run_edit(verb, moment, retries=1)]
     missed = set(crash_points.CRASH_POINTS) - set(reached)
     # PostgreSQL has nothing to settle.
     assert missed <= {"log_truncated"}
-    assert ruin.fates["died, applied"] >= 2
-    assert ruin.fates["died, not applied"] >= 8
+    assert killed_edits.fates["died, applied"] >= 2
+    assert killed_edits.fates["died, not applied"] >= 8
 
 
 @pytest.mark.slow
-def test_a_process_killed_at_any_time_leaves_all_or_nothing(ruin: Ruin) -> None:
-    span = ruin.span()
+def test_a_process_killed_at_any_time_leaves_all_or_nothing(killed_edits: KilledEdits) -> None:
+    span = killed_edits.span()
     for verb, delay in at_random(10, 1.2 * span):
-        ruin.strike(verb, kill_after=delay, retries=1)
-    assert sum(ruin.fates.values()) == 11
+        killed_edits.run_edit(verb, kill_after=delay, retries=1)
+    assert sum(killed_edits.fates.values()) == 11
 
 
 @pytest.mark.slow

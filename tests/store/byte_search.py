@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from expunge.store import StoredMemory
+from expunge.store import Store, StoredMemory
 from expunge.store.encryption import subject_tag
 
-__all__ = ["files_under", "needles_of", "traces"]
+__all__ = ["admit_random", "files_under", "needles_of", "random_memory", "traces"]
 
 # Bytes of a needle that are looked for at a time: eight random ones do not turn up by chance.
 _WINDOW = 8
@@ -70,3 +72,35 @@ def traces(files: Iterable[Path], needles: dict[str, bytes]) -> set[str]:
                 for hit in np.intersect1d(maybe, wanted).tolist():
                     found |= owners[hit]
     return found
+
+
+def admit_random(
+    memory: StoredMemory, rng: np.random.Generator, *, payload: int = 200, far: float = 1.0, **more: Any
+) -> str:
+    """Admit an entry of random bytes, which do not turn up by chance; return its id."""
+    name = f"entry-{secrets.token_hex(8)}"
+    memory.admit(
+        far * rng.standard_normal(memory.dimension),
+        rng.standard_normal(2),
+        id=name,
+        payload=secrets.token_bytes(payload),
+        **more,
+    )
+    return name
+
+
+def random_memory(
+    store: Store, name: str = "icu", *, size: int = 40, dimension: int = 4, seed: int = 0
+) -> StoredMemory:
+    """Create a memory with ids and payloads of random bytes."""
+    rng = np.random.default_rng(seed)
+    return store.create(
+        name,
+        rng.standard_normal((size, dimension)),
+        rng.standard_normal((size, 2)),
+        sigma=0.5 * dimension,
+        nu=0.3,
+        ids=[f"{name}-{secrets.token_hex(8)}" for _ in range(size)],
+        subjects=[f"patient-{row % 5}-of-{name}" for row in range(size)],
+        payloads=[secrets.token_bytes(50 * (row % 4)) for row in range(size)],
+    )

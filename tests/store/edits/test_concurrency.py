@@ -15,14 +15,14 @@ from expunge import InputError, StoreError
 from expunge.store import Busy, Store
 from expunge.store.edits import crash_points
 
-from .conftest import Place
-from .ward import arrival, entries, fill
-from .zygote import Zygote
+from ..conftest import Place
+from ..sample_memory import arrival, entries, fill
+from .fork_server import ForkServer
 
 
 @pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    with Zygote() as process:
+def fork_server() -> Iterator[ForkServer]:
+    with ForkServer() as process:
         yield process
 
 
@@ -46,14 +46,14 @@ def assert_nothing_lost(store: Store, names: list[str], results: list[dict[str, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False], ids=["one memory", "three memories"])
-def test_processes_edit_side_by_side(place: Place, zygote: Zygote, shared: bool) -> None:
+def test_processes_edit_side_by_side(place: Place, fork_server: ForkServer, shared: bool) -> None:
     store = place.open()
     names = ["icu"] if shared else ["icu", "cardiology", "neurology"]
     for name in names:
         fill(store, name)
     jobs = [
         {
-            "work": "labour",
+            "work": "edit_until",
             "with": {
                 "url": place.url,
                 "key": str(place.key),
@@ -65,18 +65,18 @@ def test_processes_edit_side_by_side(place: Place, zygote: Zygote, shared: bool)
         }
         for worker in range(1, 5)
     ]
-    results = zygote.run(*jobs)
+    results = fork_server.run(*jobs)
     tally = assert_nothing_lost(store, names, results)
     assert tally["admitted"] > 4
     assert tally["busy"] == 0
 
 
-def test_one_request_by_many_is_applied_once(place: Place, zygote: Zygote) -> None:
+def test_one_request_by_many_is_applied_once(place: Place, fork_server: ForkServer) -> None:
     store = place.open()
     fill(store)
     given = {"url": place.url, "key": str(place.key), "name": "icu"}
     for number in range(3):
-        answers = zygote.run(*({"work": "shared_request", "with": {**given, "number": number}} for _ in range(5)))
+        answers = fork_server.run(*({"work": "shared_request", "with": {**given, "number": number}} for _ in range(5)))
         assert all("result" in answer for answer in answers), answers
         assert len({answer["result"]["index"] for answer in answers}) == 1
     assert store["icu"].edit == 3

@@ -17,7 +17,7 @@ from expunge import InputError, Memory, Refused
 from expunge.store import Busy, Conflict, Store, StoredMemory
 from expunge.store.edits import crash_points
 
-from .ward import arrival
+from ..sample_memory import arrival
 
 __all__ = ["EDITS", "WORK", "warm_up"]
 
@@ -74,7 +74,7 @@ def edit(
     return {"outcome": getattr(done, "outcome", "subject"), "index": done.index}
 
 
-def labour(url: str, key: str, names: list[str], worker: int, seconds: float, timeout: float) -> dict[str, Any]:
+def edit_until(url: str, key: str, names: list[str], worker: int, seconds: float, timeout: float) -> dict[str, Any]:
     """Edit memories until the time is up: admit, delete what one admitted oneself, retry under the same key, read.
 
     A machine that is busy gives little time; a few steps are made in any case.
@@ -128,4 +128,8 @@ def shared_request(url: str, key: str, name: str, number: int) -> dict[str, Any]
     return {"index": receipt.index, "edit": receipt.edit}
 
 
-WORK: dict[str, Callable[..., dict[str, Any]]] = {"edit": edit, "labour": labour, "shared_request": shared_request}
+WORK: dict[str, Callable[..., dict[str, Any]]] = {
+    "edit": edit,
+    "edit_until": edit_until,
+    "shared_request": shared_request,
+}

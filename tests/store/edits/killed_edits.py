@@ -13,29 +13,29 @@ import expunge
 from expunge.store import Store, StoredMemory
 from expunge.store.edits import crash_points
 
-from .traces import needles_of, traces
-from .ward import arrival, fill
-from .work import EDITS
-from .zygote import Zygote
+from ..byte_search import needles_of, traces
+from ..sample_memory import arrival, fill
+from .child_work import EDITS
+from .fork_server import ForkServer
 
-__all__ = ["Ruin", "at_points", "at_random", "at_statements"]
+__all__ = ["KilledEdits", "at_points", "at_random", "at_statements"]
 
 # More than any edit takes; counting further is harmless.
 STATEMENTS = 26
 
 
-class Ruin:
+class KilledEdits:
     """One store that is edited by processes that die."""
 
-    def __init__(self, url: str, key: Path, zygote: Zygote, files: Iterable[Path] = ()) -> None:
-        self.url, self.key, self.zygote = url, key, zygote
+    def __init__(self, url: str, key: Path, fork_server: ForkServer, files: Iterable[Path] = ()) -> None:
+        self.url, self.key, self.fork_server = url, key, fork_server
         self.files = list(files)
         self.number = self.refills = 0
         self.fates: Counter[str] = Counter()
         with expunge.open(url, key) as store:
             fill(store)
 
-    def strike(
+    def run_edit(
         self, verb: str, moment: list[Any] | None = None, kill_after: float | None = None, *, retries: int = 2
     ) -> bool:
         """One edit with a death in it, what must hold afterwards, and the retry. Returns whether it died."""
@@ -50,7 +50,7 @@ class Ruin:
             names = self._victims(memory, verb)
         given: dict[str, Any] = {"url": self.url, "key": str(self.key), "name": "icu"}
         given |= {"verb": verb, "number": self.number, "names": names}
-        (fate,) = self.zygote.run({"work": "edit", "with": {**given, "moment": moment}, "kill_after": kill_after})
+        (fate,) = self.fork_server.run({"work": "edit", "with": {**given, "moment": moment}, "kill_after": kill_after})
         assert "error" not in fate, fate
         died = "signal" in fate
         with expunge.open(self.url, self.key) as store:
@@ -58,7 +58,9 @@ class Ruin:
             after = self._look(store)
             self._check(before, after, store, needles)
             # Whoever did not get an answer asks again, and gets the one answer there is, however often.
-            answers = [self.zygote.run({"work": "edit", "with": {**given, "moment": None}})[0] for _ in range(retries)]
+            answers = [
+                self.fork_server.run({"work": "edit", "with": {**given, "moment": None}})[0] for _ in range(retries)
+            ]
             assert all(answer == answers[0] and "result" in answer for answer in answers), answers
             final = self._look(store)
             if after["edit"] > before["edit"]:
@@ -70,11 +72,11 @@ class Ruin:
 
     def span(self) -> float:
         """Seconds that a process takes from its start to the end of an edit, give or take."""
-        self.strike("admit", retries=0)
+        self.run_edit("admit", retries=0)
         started = time.perf_counter()
         self.number += 1
         given = {"url": self.url, "key": str(self.key), "name": "icu", "verb": "admit", "number": self.number}
-        self.zygote.run({"work": "edit", "with": {**given, "names": [], "moment": None}})
+        self.fork_server.run({"work": "edit", "with": {**given, "names": [], "moment": None}})
         return time.perf_counter() - started
 
     def _victims(self, memory: StoredMemory, verb: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Copies, and the way back: what was erased since the copy does not come back."""
+"""What comes back from a backup, and what must not."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from expunge.ledger.signing import SigningKey
 from expunge.store import Store, parse_event
 from expunge.verify.ledger import verify_log
 
-from .conftest import Place
-from .server import Server
-from .traces import files_under, needles_of, traces
-from .ward import SIGMA, appearance, arrival, entries, fill
+from ..byte_search import files_under, needles_of, traces
+from ..conftest import Place
+from ..postgres_server import Server
+from ..sample_memory import SIGMA, appearance, arrival, entries, fill
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -292,23 +292,6 @@ def test_more_erasures_than_a_receipt_names_are_applied_again(
         fresh.verify()
 
 
-def test_a_ledger_that_could_not_be_written_is_not_left_behind(
-    sqlite_place: Place, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = sqlite_place.open()
-    fill(store)
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as broken:
-        broken.setattr("os.fsync", full)
-        with pytest.raises(StoreError, match="No space"):
-            store.export_ledger(folder / "ledger.jsonl")
-    assert not (folder / "ledger.jsonl").exists()
-    store.export_ledger(folder / "ledger.jsonl")
-
-
 def _cut(path: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-1]))
@@ -394,30 +377,3 @@ def test_what_cannot_be_restored_says_why(sqlite_place: Place, folder: Path) -> 
             with pytest.raises(VerificationError, match="does not extend"):
                 target.restore(folder / "copy.db", ledger=other)
         assert target.restore(folder / "copy.db").memories == ("icu",)
-
-
-def test_a_backup_is_a_store(sqlite_place: Place, folder: Path) -> None:
-    store = sqlite_place.open()
-    memory = fill(store)
-    memory.delete("e3")
-    store.backup(folder / "copy.db")
-    with expunge.open(f"sqlite:///{folder / 'copy.db'}", folder / "ward.pem") as copy:
-        assert appearance(copy["icu"]) == appearance(memory)
-        copy.verify()
-
-
-@pytest.mark.slow
-def test_a_backup_is_of_one_moment(place: Place, folder: Path) -> None:
-    """Edits made while it is written are in it as a whole or not at all; here, not."""
-    store, other = place.open(), place.open()
-    memory = fill(store)
-    before = appearance(memory)
-    from expunge.store.maintenance.backup import write_backup
-
-    with other._database.reading() as connection:
-        connection.connection.exec_driver_sql("SELECT count(*) FROM expunge_memories")
-        memory.delete("e3")
-        write_backup(connection, folder / "copy.db")
-    with expunge.open(f"sqlite:///{folder / 'copy.db'}", folder / "ward.pem") as copy:
-        assert appearance(copy["icu"]) == before
-        copy.verify()

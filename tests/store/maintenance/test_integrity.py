@@ -21,9 +21,9 @@ from expunge.store.backends import tables
 from expunge.store.encryption import encrypt
 from expunge.store.identity import Identity
 
-from .conftest import Place
-from .server import quick_folder
-from .ward import arrival, fill
+from ..conftest import Place
+from ..postgres_server import quick_folder
+from ..sample_memory import arrival, fill
 
 
 def flip(value: Any) -> Any:

@@ -20,7 +20,7 @@ from expunge.store import (
 )
 from raising import raises_code
 
-from .ward import arrival, fill
+from .sample_memory import arrival, fill
 
 
 def test_heads_hold_the_ledger(store: Store) -> None:

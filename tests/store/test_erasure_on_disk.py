@@ -9,51 +9,21 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psycopg
 import pytest
 from sqlalchemy import select
 
-from expunge import AdmissionRefused, DeletionRefused
+from expunge import AdmissionRefused
 from expunge.store import Store, StoredMemory
 from expunge.store.backends import tables
 from expunge.store.edits import crash_points
 from expunge.store.encryption import decrypt_entries
 
+from .byte_search import admit_random, files_under, needles_of, random_memory, traces
 from .conftest import Place
-from .server import Server, running_server
-from .traces import files_under, needles_of, traces
-
-
-def admit(memory: StoredMemory, rng: np.random.Generator, *, payload: int = 200, far: float = 1.0, **more: Any) -> str:
-    """Admit an entry of which every part is unmistakable."""
-    name = f"entry-{secrets.token_hex(8)}"
-    memory.admit(
-        far * rng.standard_normal(memory.dimension),
-        rng.standard_normal(2),
-        id=name,
-        payload=secrets.token_bytes(payload),
-        **more,
-    )
-    return name
-
-
-def ward(store: Store, name: str = "icu", *, size: int = 40, dimension: int = 4, seed: int = 0) -> StoredMemory:
-    rng = np.random.default_rng(seed)
-    return store.create(
-        name,
-        rng.standard_normal((size, dimension)),
-        rng.standard_normal((size, 2)),
-        sigma=0.5 * dimension,
-        nu=0.3,
-        ids=[f"{name}-{secrets.token_hex(8)}" for _ in range(size)],
-        subjects=[f"patient-{row % 5}-of-{name}" for row in range(size)],
-        payloads=[secrets.token_bytes(50 * (row % 4)) for row in range(size)],
-    )
 
 
 def readable_content(store: Store) -> dict[str, bytes]:
@@ -80,7 +50,7 @@ def store(sqlite_place: Place) -> Store:
 
 def test_the_scan_would_find_what_is_there(store: Store, sqlite_files: Callable[[], list[Path]]) -> None:
     """Salts are found while the entry lives, tags never; content is there too, encrypted, and opens under its salt."""
-    memory = ward(store)
+    memory = random_memory(store)
     names = list(memory.ids)
     needles = needles_of(memory, names)
     found = traces(sqlite_files(), needles)
@@ -110,11 +80,11 @@ def test_nothing_of_an_erased_entry_is_in_the_files(
     sqlite_place: Place, sqlite_files: Callable[[], list[Path]], erase: Erase, watched: bool
 ) -> None:
     store = sqlite_place.open()
-    ward(store, "other", seed=1)
-    memory = ward(store)
+    random_memory(store, "other", seed=1)
+    memory = random_memory(store)
     rng = np.random.default_rng(1)
     for _ in range(6):
-        admit(memory, rng, far=3.0, subject="patient-2-of-icu")
+        admit_random(memory, rng, far=3.0, subject="patient-2-of-icu")
     before = needles_of(memory, memory.ids)
     reader = sqlite_place.open()["icu"] if watched else None
     if reader is not None:
@@ -139,7 +109,7 @@ def test_nothing_is_left_that_a_mark_of_an_erased_subject_hangs_on(
     store: Store, sqlite_files: Callable[[], list[Path]]
 ) -> None:
     """Stale marks may stay in pages. They confirm nothing without the secrets of their rows, records included."""
-    memory = ward(store)
+    memory = random_memory(store)
     memory.prune("archive")
     memory.delete(memory.ids[0])
     memory.prune("forget")
@@ -171,7 +141,7 @@ def marked(store: Store) -> dict[str, bytes]:
 def test_content_that_was_refused_is_nowhere(
     store: Store, sqlite_files: Callable[[], list[Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = ward(store)
+    memory = random_memory(store)
     key, value, payload = np.full(4, 1 / 3), np.array([1 / 7, 1 / 11]), secrets.token_bytes(5000)
     needles = {"key": key.tobytes(), "value": value.tobytes(), "payload": payload}
 
@@ -216,7 +186,7 @@ def test_content_of_an_admission_that_failed_is_nowhere(
     store: Store, sqlite_files: Callable[[], list[Path]], stop_at: Callable[[str], None], point: str
 ) -> None:
     """Rolled back at any point, also one so large that its pages would be spilled."""
-    memory = ward(store)
+    memory = random_memory(store)
     size, digest = store.size, memory.digest
     payload = secrets.token_bytes(3_000_000)
     stop_at(point)
@@ -236,13 +206,15 @@ def test_a_long_life_leaves_no_trace(sqlite_place: Place, sqlite_files: Callable
     """Pages split and merge, entries of all sizes come and go: nothing that is gone is anywhere."""
     rng = np.random.default_rng(seed)
     store = sqlite_place.open()
-    memory = ward(store, dimension=(2, 4, 12, 48)[seed], seed=seed)
+    memory = random_memory(store, dimension=(2, 4, 12, 48)[seed], seed=seed)
     gone: dict[str, bytes] = {}
     for _ in range(40):
         choice = rng.random()
         if choice < 0.6:
             for _ in range(int(rng.integers(1, 4))):
-                admit(memory, rng, payload=int(rng.choice([0, 20, 300, 9000])), far=float(rng.choice([0.2, 1.0, 3.0])))
+                admit_random(
+                    memory, rng, payload=int(rng.choice([0, 20, 300, 9000])), far=float(rng.choice([0.2, 1.0, 3.0]))
+                )
         elif choice < 0.9:
             room = min(6, memory.deletable - 2)
             if room > 0:
@@ -265,7 +237,7 @@ def test_a_long_life_leaves_no_trace(sqlite_place: Place, sqlite_files: Callable
 
 def test_coefficients_of_earlier_states_are_nowhere(store: Store, sqlite_files: Callable[[], list[Path]]) -> None:
     """Beside the remaining keys, the exact weights of a state give away a key that was part of it."""
-    memory = ward(store)
+    memory = random_memory(store)
     old: dict[str, bytes] = {}
     for step in range(10):
         view = memory.version
@@ -280,16 +252,16 @@ def test_coefficients_of_earlier_states_are_nowhere(store: Store, sqlite_files: 
 
 
 def test_requests_keep_no_names(store: Store, sqlite_files: Callable[[], list[Path]]) -> None:
-    memory = ward(store)
+    memory = random_memory(store)
     rng = np.random.default_rng(0)
-    name = admit(memory, rng, idempotency_key="come", subject="somebody-in-particular")
+    name = admit_random(memory, rng, idempotency_key="come", subject="somebody-in-particular")
     memory.delete(name, idempotency_key="go")
     needles = {"id": name.encode(), "subject": b"somebody-in-particular", "key": b"come-and-go"}
     assert traces(sqlite_files(), needles) == set()
 
 
 def test_a_hold_leaves_no_terms_behind(store: Store, sqlite_files: Callable[[], list[Path]]) -> None:
-    ward(store)
+    random_memory(store)
     reason = f"reason {secrets.token_hex(20)}"
     hold = store.hold("icu", subject="somebody-in-particular", reason=reason)
     store.release(hold)
@@ -303,7 +275,7 @@ def test_a_reader_that_stays_delays_the_truncation_and_no_more(
     """A snapshot held open pins the old log; the erasure counts at once and its traces go with the next."""
     monkeypatch.setattr("expunge.store.backends.sqlite._TRUNCATE_WAIT", 0.1)
     store, other = sqlite_place.open(), sqlite_place.open()
-    memory = ward(store)
+    memory = random_memory(store)
     first, second = memory.ids[3], memory.ids[4]
     needles = needles_of(memory, [first, second])
     with other._database.reading() as connection:
@@ -318,7 +290,7 @@ def test_a_process_that_died_before_the_cut_leaves_it_to_the_next(
     sqlite_place: Place, sqlite_files: Callable[[], list[Path]], stop_at: Callable[[str], None]
 ) -> None:
     store = sqlite_place.open()
-    memory = ward(store)
+    memory = random_memory(store)
     name = memory.ids[3]
     needles = needles_of(memory, [name])
     stop_at("committed")
@@ -330,82 +302,3 @@ def test_a_process_that_died_before_the_cut_leaves_it_to_the_next(
     sqlite_place.open()
     assert traces(sqlite_files(), needles) == set()
     store.verify()
-
-
-@pytest.fixture(scope="module")
-def forgetful_server() -> Iterator[Server]:
-    """A server whose log segments go when they are no longer needed, as a client cannot make them."""
-    with running_server(wal_recycle="off", min_wal_size="32MB", autovacuum="off") as running:
-        yield running
-
-
-def test_postgresql_forgets_with_a_vacuum_as_far_as_a_client_can_reach(forgetful_server: Server, folder: Path) -> None:
-    """Tables: gone after `vacuum`. The server's log: when its segments are removed, which is the server's to do."""
-    place = Place("postgresql", forgetful_server.new_database(), folder / "ward.pem")
-    data = forgetful_server.folder
-    store = place.open()
-    memory = ward(store)
-    rng = np.random.default_rng(1)
-    for _ in range(30):
-        admit(memory, rng, payload=int(rng.choice([20, 300, 9000])))
-    names = list(memory.ids[:25])
-    needles = needles_of(memory, names)
-    salts = {what for what in needles if what.startswith("salt")}
-    memory.delete(names)
-    with suppress(DeletionRefused):
-        memory.prune("forget")
-    forgetful_server.run("CHECKPOINT")
-    tables_of = [data / "base", data / "global"]
-    # A deleted row stays until it is vacuumed: this is what the guide warns of.
-    assert traces(files_under(*tables_of), needles) & salts
-    done = store.vacuum()
-    assert done.files
-    assert not done.log
-    assert traces(files_under(*tables_of), needles) == set()
-    # Content never is in the clear, not even in the log.
-    assert traces(files_under(data), needles) <= salts
-    for _ in range(2):
-        forgetful_server.run("SELECT pg_switch_wal()")
-        forgetful_server.run("CHECKPOINT")
-    assert traces(files_under(data), needles) == set()
-    assert len(store["icu"]) == len(memory)
-    store.verify()
-    place.close()
-
-
-def test_a_vacuum_beside_an_older_transaction_says_what_it_left(forgetful_server: Server, folder: Path) -> None:
-    """PostgreSQL keeps dead rows that anybody's snapshot still sees, even when it rewrites their table."""
-    place = Place("postgresql", forgetful_server.new_database(), folder / "ward.pem")
-    store = place.open()
-    memory = ward(store)
-    names = memory.ids[:3]
-    salts = {what: part for what, part in needles_of(memory, names).items() if what.startswith("salt")}
-    tables_of = [forgetful_server.folder / "base", forgetful_server.folder / "global"]
-    with psycopg.connect(place.url) as older:
-        older.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        older.execute("SELECT count(*) FROM pg_class")
-        memory.delete(names)
-        done = store.vacuum()
-        assert traces(files_under(*tables_of), salts)
-        assert not done.files
-        assert "older transaction" in done.remains
-    done = store.vacuum()
-    assert done.files
-    assert "older transaction" not in done.remains
-    assert traces(files_under(*tables_of), salts) == set()
-    place.close()
-
-
-def test_a_vacuum_without_the_right_to_checkpoint_says_so(server: Server, folder: Path) -> None:
-    place = Place("postgresql", server.new_schema(), folder / "ward.pem")
-    schema = place.url.rsplit("%3D", 1)[1]
-    role = f"r{secrets.token_hex(4)}"
-    server.run(f"CREATE ROLE {role} LOGIN")
-    server.run(f"ALTER SCHEMA {schema} OWNER TO {role}")
-    place.url = place.url.replace("postgres:@", f"{role}:@")
-    store = place.open()
-    ward(store).delete(subject="patient-1-of-icu")
-    done = store.vacuum()
-    assert not done.files
-    assert "replicas" in done.remains
-    place.close()

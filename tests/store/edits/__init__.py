@@ -1,0 +1,1 @@
+"""Tests of edits of stored memories: previews, repetition, crashes, concurrency."""

@@ -1,0 +1,1 @@
+"""Tests of backups, restoring, and the check of a whole store."""
