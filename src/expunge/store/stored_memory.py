@@ -120,14 +120,6 @@ class StoredMemory:
         """What `at` makes of the current version, whole: it is called again if an edit comes in between."""
         return self._current()._seen(at)
 
-    def save(self, path: str | Path) -> None:
-        """Write the current version to one file, content and all."""
-        self._current().save(path)
-
-    def refit(self) -> Memory:
-        """Fresh memory, not stored, with the same entries and cap."""
-        return self._current().refit()
-
     def __len__(self) -> int:
         return len(self._current())
 
@@ -239,6 +231,14 @@ class StoredMemory:
     def warranties(self) -> list[Warranty]:
         """Where each pruned entry stands."""
         return self._current().warranties()
+
+    def save(self, path: str | Path) -> None:
+        """Write the current version to one file, content and all."""
+        self._current().save(path)
+
+    def refit(self) -> Memory:
+        """Fresh memory, not stored, with the same entries and cap."""
+        return self._current().refit()
 
     @overload
     def admit(
