@@ -112,7 +112,7 @@ def watch(name: str, sketch: int, seeds: range, *, deletions: bool) -> dict[str,
         gone = keys[[int(name) for name in names]]
         pruned += len(names)
         content += gone.nbytes + 8 * len(names)
-        stored += memory._view.warranties.sketch_bytes
+        stored += memory.version.warranties.sketch_bytes
         admissions = 0
         while admissions < max(MARKS):
             began = time.perf_counter()

@@ -114,7 +114,7 @@ def assert_sound(memory: Memory, *, tolerance: float = MEASURED) -> None:
 
 def snapshot(memory: Memory) -> dict[str, Any]:
     """Every bit that a caller, or the next edit, could depend on."""
-    view = memory._view
+    view = memory.version
     state, entries = view.state, view.entries
     slots = view.slots.tolist()
     arrays = {name: getattr(state, name)[: state.sites] for name in ("alpha", "slack", "status", "multiplicity")}

@@ -24,18 +24,18 @@ from expunge.errors import InputError
 from expunge.ledger.receipt_format import MAX_LISTED, Predicate, Refusal
 from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.memory.receipt import Action, Receipt, RefusalReason
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.problem.tolerances import PUBLISHED
 from expunge.solver.attempts import Attempt
 from verify.cases import WARD, case, clock, ward_memory
 
 
-def edited(act: Any, memory: Memory | None = None) -> tuple[View, View, Receipt, dict[str, Any]]:
+def edited(act: Any, memory: Memory | None = None) -> tuple[Version, Version, Receipt, dict[str, Any]]:
     """The three things that a journal gets, and what it could find out while it had them."""
     memory = ward_memory() if memory is None else memory
     kept: list[Any] = []
 
-    def journal(before: View, after: View, receipt: Receipt) -> None:
+    def journal(before: Version, after: Version, receipt: Receipt) -> None:
         found = {name: commitment_of(before, name) or commitment_of(after, name) for name in receipt.applied}
         kept[:] = [before, after, receipt, found]
 
@@ -46,30 +46,30 @@ def edited(act: Any, memory: Memory | None = None) -> tuple[View, View, Receipt,
     return before, after, receipt, found
 
 
-def stated(before: View, after: View, receipt: Receipt, **options: Any) -> Predicate:
+def stated(before: Version, after: Version, receipt: Receipt, **options: Any) -> Predicate:
     return parse_predicate(attest(receipt, before, after, **{"memory": WARD, "edit": 1, "clock": clock, **options}))
 
 
 def test_entries_are_named_by_their_commitments() -> None:
     memory = ward_memory()
     names = memory.ids[3], memory.ids[8]
-    wanted = sorted((commitment_of(memory._view, name) or b"").hex() for name in names)
+    wanted = sorted((commitment_of(memory.version, name) or b"").hex() for name in names)
     made: list[Predicate] = []
     memory.journal = lambda before, after, receipt: made.append(stated(before, after, receipt))
     memory.delete(names)
     memory.admit([0.0, 0.0, 9.0], [1.0, 2.0], id="NEW")
     assert list(made[0].applied.commitments) == wanted
-    assert made[1].applied.commitments == ((commitment_of(memory._view, "NEW") or b"").hex(),)
-    assert commitment_of(memory._view, names[0]) is None
+    assert made[1].applied.commitments == ((commitment_of(memory.version, "NEW") or b"").hex(),)
+    assert commitment_of(memory.version, names[0]) is None
 
 
 def test_salt_and_blind_die_with_the_entry() -> None:
     memory = ward_memory()
-    entries = memory._view.entries
+    entries = memory.version.entries
     slot = entries.slot_of["ENTRY-3"]
     salt, hidden = entries.salts[slot], entries.blinds[slot].tobytes()
     memory.delete("ENTRY-3")
-    for held in (entries, memory._view.entries):
+    for held in (entries, memory.version.entries):
         assert salt not in held.salts
         assert hidden not in held.blinds.tobytes()
         assert not held.blinds[slot].any()
@@ -77,19 +77,19 @@ def test_salt_and_blind_die_with_the_entry() -> None:
 
 def test_an_archived_entry_keeps_its_commitment() -> None:
     memory = ward_memory()
-    before = {name: commitment_of(memory._view, name) for name in memory.ids}
+    before = {name: commitment_of(memory.version, name) for name in memory.ids}
     memory.prune("archive")
-    assert memory._view.warranties.archive
-    for name in memory._view.warranties.archive:
-        assert commitment_of(memory._view, name) == before[name]
+    assert memory.version.warranties.archive
+    for name in memory.version.warranties.archive:
+        assert commitment_of(memory.version, name) == before[name]
     memory.rebuild(nu=0.5)
-    assert {name: commitment_of(memory._view, name) for name in before} == before
+    assert {name: commitment_of(memory.version, name) for name in before} == before
 
 
 def test_a_forgotten_entry_is_counted_where_it_cannot_be_named() -> None:
     memory = ward_memory()
     memory.prune("forget")
-    name = next(iter(memory._view.warranties.records))
+    name = next(iter(memory.version.warranties.records))
     before, after, receipt, _ = edited(lambda memory: memory.delete(name), memory)
     assert stated(before, after, receipt).applied == replace(
         stated(before, after, receipt).applied, commitments=(), count=1
@@ -140,7 +140,7 @@ def test_what_was_refused_and_why_is_told_in_fields_and_not_in_words() -> None:
 def test_a_refusal_does_not_count_what_is_forgotten() -> None:
     memory = ward_memory()
     memory.prune("forget")
-    forgotten, live = list(memory._view.warranties.records), list(memory.ids)
+    forgotten, live = list(memory.version.warranties.records), list(memory.ids)
     before, after, receipt, _ = edited(lambda memory: memory.delete([*forgotten, *live]), memory)
     assert stated(before, after, receipt).refusal == Refusal("too_few_entries", len(live), memory.deletable)
 
@@ -166,7 +166,7 @@ def test_more_than_a_receipt_can_name() -> None:
 
 
 def test_long_lists_are_counted_and_not_named() -> None:
-    view = ward_memory()._view
+    view = ward_memory().version
     named = _Names(view, view, {})
     assert named.all(["ENTRY-3"] * 12_500).commitments
     assert named.all(["ENTRY-3"] * 12_501).commitments == ()
@@ -204,7 +204,7 @@ def test_the_reference_comes_from_another_backend() -> None:
 @pytest.mark.parametrize("backend", ["daqp", "proxqp"])
 def test_a_comparison_with_another_backend(backend: str) -> None:
     memory = ward_memory()
-    found = compare_with_reference(memory._view, backend)
+    found = compare_with_reference(memory.version, backend)
     assert found.residual < 1e-12
     assert found.readout_difference < 1e-12
     assert found.probes == 30
@@ -213,12 +213,12 @@ def test_a_comparison_with_another_backend(backend: str) -> None:
     other = np.abs(memory.read(memory.keys) - memory.refit().read(memory.keys)).max() / spread
     assert other < 1e-12
     flat = Memory.fit(memory.keys, np.full(30, 7.0), sigma=2.0, nu=0.4)
-    assert compare_with_reference(flat._view, backend).denominator == "one"
+    assert compare_with_reference(flat.version, backend).denominator == "one"
 
 
 def test_creations_and_expiries_stand_by_themselves() -> None:
     memory = ward_memory()
-    created = parse_predicate(attest_creation(memory._view, memory=WARD, clock=clock))
+    created = parse_predicate(attest_creation(memory.version, memory=WARD, clock=clock))
     assert created.applied.count == len(created.applied.commitments) == 30
     assert created.problem.initial_entries is None
     before, after, receipt, _ = edited(lambda memory: memory.admit([0.0, 0.0, 9.0], [1.0, 2.0]))

@@ -540,7 +540,6 @@ def test_the_verifier_imports_nothing_of_the_prover_or_solver() -> None:
     imported = {node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)}
     assert {name for name in imported if name and name.startswith("expunge")} == {
         "expunge.errors",
-        "expunge.ledger.file_writing",
         "expunge.problem.problem",
         "expunge.types",
         "expunge.verify.proof_format",

@@ -186,14 +186,14 @@ def test_a_deleted_neighbour_takes_its_number_with_it() -> None:
     keys = rng.standard_normal((60, 4))
     memory = Memory.fit(keys, np.zeros((60, 1)), sigma=1.5, nu=0.3)
     memory.prune("forget", sketch=2)
-    records = memory._view.warranties.records
+    records = memory.version.warranties.records
     site = int(next(iter(records.values())).neighbours[0])
-    victim = memory.ids[int(np.flatnonzero(memory._view.sites == site)[0])]
+    victim = memory.ids[int(np.flatnonzero(memory.version.sites == site)[0])]
     memory.delete(victim)
-    for record in memory._view.warranties.records.values():
-        assert site not in record.neighbours or memory._view.state.multiplicity[site] > 0
+    for record in memory.version.warranties.records.values():
+        assert site not in record.neighbours or memory.version.state.multiplicity[site] > 0
         assert record.kernels.size == record.neighbours.size
-    assert all(anchor.alpha[site] == 0.0 for anchor in memory._view.warranties.anchors.values())
+    assert all(anchor.alpha[site] == 0.0 for anchor in memory.version.warranties.anchors.values())
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_a_memory_lives_on_after_a_rebuild_that_ends_certificates(
         early += memory.admit(far * rng.standard_normal(2), far).details.get("expired", [])
     edits = {row.id: row.expired_at for row in memory.warranties()}
     receipt = memory.rebuild(nu=0.4)
-    rebuilt = memory._view.edit
+    rebuilt = memory.version.edit
     assert receipt.details.get("expired", []) == [name for name in forgotten if name not in early]
 
     def ended(memory: Memory) -> None:
@@ -314,7 +314,7 @@ def test_a_sketch_names_no_neighbour_twice(mode: str, sketch: int) -> None:
     keys[:, 0] = line
     pruned, whole = (Memory.fit(keys, values, sigma=500.0, nu=0.6) for _ in range(2))
     pruned.prune(mode, sketch=sketch)  # type: ignore[arg-type]
-    for record in pruned._view.warranties.records.values():
+    for record in pruned.version.warranties.records.values():
         assert np.unique(record.neighbours).size == record.neighbours.size
     new = np.zeros(5)
     new[0] = 100.0
@@ -330,7 +330,7 @@ def test_a_saved_sketch_that_names_a_neighbour_twice_is_refused(tmp_path: Path) 
     rng = np.random.default_rng(0)
     memory = Memory.fit(rng.standard_normal((30, 3)), np.zeros(30), sigma=2.0, nu=0.2)
     memory.prune("forget", sketch=2)
-    warranties = memory._view.warranties
+    warranties = memory.version.warranties
     for name, record in warranties.records.items():
         again = np.zeros(2, dtype=np.int64)
         warranties.records[name] = replace(record, neighbours=record.neighbours[again], rest=0.0)

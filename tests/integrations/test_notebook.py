@@ -13,7 +13,7 @@ import pytest
 import expunge
 from expunge import DeletionRefused, InputError, Memory
 from expunge.integrations.notebook import Notebook
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.store import Store, StoredMemory
 from expunge.types import Matrix
 
@@ -221,7 +221,7 @@ def test_somebody_else_erases_it_at_the_same_moment(
     quick = [taken]
     look = StoredMemory.look
 
-    def slow(self: StoredMemory, seen: Callable[[View], Any]) -> Any:
+    def slow(self: StoredMemory, seen: Callable[[Version], Any]) -> Any:
         found = look(self, seen)
         if quick:
             names = quick.pop()

@@ -80,8 +80,8 @@ def full() -> Memory:
     """Buffers at their capacity: one more entry makes them grow."""
     memory = base()
     for k in range(200):
-        gram, entries = memory._view.state.gram, memory._view.entries
-        if gram.sites == gram.capacity or memory._view.count == entries.site.size:
+        gram, entries = memory.version.state.gram, memory.version.entries
+        if gram.sites == gram.capacity or memory.version.count == entries.site.size:
             break
         memory.admit([0.01 * k, 0.0], [0.0], id=f"filler-{k}")
     return memory
@@ -298,20 +298,20 @@ INTERNALS = [
     "expunge.solver.margin_factor.MarginFactor.enter",
     "expunge.solver.margin_factor.MarginFactor.leave",
     "expunge.solver.margin_factor.MarginFactor.copy",
-    "expunge.solver.kernel_rows.GramRows.require",
-    "expunge.solver.kernel_rows.GramRows.require_one",
-    "expunge.solver.kernel_rows.GramRows.add_site",
-    "expunge.solver.kernel_rows.GramRows.column_for",
-    "expunge.solver.kernel_rows.GramRows.product",
-    "expunge.solver.kernel_rows.GramRows.retain",
+    "expunge.solver.kernel_rows.KernelRows.require",
+    "expunge.solver.kernel_rows.KernelRows.require_one",
+    "expunge.solver.kernel_rows.KernelRows.add_site",
+    "expunge.solver.kernel_rows.KernelRows.column_for",
+    "expunge.solver.kernel_rows.KernelRows.product",
+    "expunge.solver.kernel_rows.KernelRows.retain",
     "expunge.solver.state.State.copy",
     "expunge.solver.state.State.with_site",
     "expunge.solver.attempts.check_candidate",
     "expunge.solver.attempts._recompute",
     "expunge.memory.entries.Entries.append",
     "expunge.memory.entries.Entries.wipe",
-    "expunge.memory.entries.blind",
-    "expunge.memory.entries.commit",
+    "expunge.memory.entries.blind_rows",
+    "expunge.memory.entries.commit_rows",
     "expunge.memory.version.state_digest",
 ]
 
@@ -423,7 +423,7 @@ def test_a_refusal_after_an_interrupted_edit_leaves_the_margin() -> None:
         memory = archived()
         with suppress(Interrupted), interrupted_at(line):
             edit(memory)
-        members = memory._view.state.margin.members.tolist()
+        members = memory.version.state.margin.members.tolist()
         with pytest.raises(Refused):
             memory.admit([0.0, -10.0], 3.0, id="d", on_expiry="refuse")
-        assert memory._view.state.margin.members.tolist() == members
+        assert memory.version.state.margin.members.tolist() == members

@@ -71,8 +71,8 @@ def test_no_array_leads_into_the_state(name: str) -> None:
     array = getattr(memory, name)
     array.flags.writeable = True
     array[:] = 7.0
-    state, entries = memory._view.state, memory._view.entries
-    assert np.array_equal(state.alpha[: state.sites], same._view.state.alpha[: state.sites])
+    state, entries = memory.version.state, memory.version.entries
+    assert np.array_equal(state.alpha[: state.sites], same.version.state.alpha[: state.sites])
     assert np.array_equal(state.gram.keys[: state.sites], draw())
     assert np.array_equal(entries.values[:30], draw(30, 2, 1))
 
@@ -453,7 +453,7 @@ def test_deleted_content_is_nowhere_in_the_memory(kind: str, compacting: bool) -
     row = int({"margin": groups.margin, "bound": groups.bound, "reserve": groups.reserve}.get(kind, groups.margin)[0])
     if kind == "copy":
         memory.admit(keys[row], rng.standard_normal(2), id="copy")
-    salt = memory._view.entries.salts[row]
+    salt = memory.version.entries.salts[row]
     secrets = [
         values[row].tobytes(),
         ids[row].encode(),
@@ -481,7 +481,7 @@ def test_kernel_values_of_a_deleted_key_are_gone() -> None:
     keys = memory.keys
     others = np.delete(keys, row, axis=0)
     values = np.exp(-np.sum((others - keys[row]) ** 2, axis=1) / 4.0)
-    gram = memory._view.state.gram
+    gram = memory.version.state.gram
 
     def held_values() -> int:
         rows = gram.rows[: gram.rows.shape[0], : gram.sites]
@@ -498,10 +498,10 @@ def test_edits_do_not_copy_the_whole_gram() -> None:
     buffers = set()
     for row in range(300):
         memory.admit(2.0 * draw(1, 3, row)[0], [0.0, 0.0, 0.0])
-        buffers.add(memory._view.state.gram.rows.__array_interface__["data"][0])
+        buffers.add(memory.version.state.gram.rows.__array_interface__["data"][0])
     assert len(buffers) <= 8
-    gram = memory._view.state.gram
-    assert gram.count == np.count_nonzero(memory._view.state.alpha)
+    gram = memory.version.state.gram
+    assert gram.count == np.count_nonzero(memory.version.state.alpha)
     assert gram.rows.shape[0] < len(memory)
 
 
@@ -511,7 +511,7 @@ def test_a_long_lived_memory_does_not_grow_with_its_past() -> None:
         memory.admit(draw(1, 3, k)[0], [0.0, 0.0, 0.0], id=f"new-{k}", subject="visitor")
         memory.delete(memory.ids[0] if k % 2 else f"new-{k}")
     assert len(memory) == 40
-    view = memory._view
+    view = memory.version
     assert view.state.gram.capacity <= 512
     assert len(view.entries.ids) <= 256
     assert len(view.site_of_key) <= 256

@@ -144,7 +144,7 @@ def test_a_file_holds_nothing_of_a_deleted_entry(tmp_path: Path) -> None:
         subjects=[f"<subject {row}>" for row in range(20)],
         payloads=[f"<payload {row}>" for row in range(20)],
     )
-    salt = memory._view.entries.salts[7]
+    salt = memory.version.entries.salts[7]
     secrets = [memory.keys[7].tobytes(), memory.values[7].tobytes(), salt, b"<entry 7>", b"<subject 7>", b"<payload 7>"]
     memory.save(tmp_path / "before")
     memory.delete("<entry 7>")
@@ -421,7 +421,7 @@ def test_a_forged_array_is_refused(name: str, file: Path) -> None:
 def test_a_forged_state_with_its_own_digest_fails_the_check(tmp_path: Path) -> None:
     """The digest is no signature: whoever recomputes it is still caught by the check of the state itself."""
     memory = ward()
-    view = memory._view
+    view = memory.version
     view.state.alpha[: view.state.sites] *= 1.001
     # What the view has computed before is computed again, so that the digest is the forged state's own.
     for cached in set(vars(view)) - {field.name for field in fields(view)}:
@@ -432,7 +432,7 @@ def test_a_forged_state_with_its_own_digest_fails_the_check(tmp_path: Path) -> N
 
 def test_ids_that_repeat_are_refused_even_with_matching_digests(tmp_path: Path) -> None:
     memory = ward()
-    memory._view.entries.ids[1] = memory._view.entries.ids[0]
+    memory.version.entries.ids[1] = memory.version.entries.ids[0]
     memory.save(tmp_path / "forged")
     refused(tmp_path / "forged")
 

@@ -67,7 +67,7 @@ def test_five_hundred_edits(draw: Callable[[np.random.Generator], Vector], sigma
         if step % 50 == 0:
             assert_sound(memory)
             assert_same_function(memory, memory.refit(), memory.keys)
-    view = memory._view
+    view = memory.version
     assert view.state.gram.capacity <= 512
     assert len(view.entries.ids) <= 512
     assert view.state.margin.drift(view.state.gram.block(*[view.state.margin.members] * 2)) <= 1e-13

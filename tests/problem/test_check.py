@@ -164,7 +164,7 @@ def test_the_compiled_judge_agrees_with_the_check(seed: int) -> None:
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_judge_and_the_check_agree_on_every_problem(name: str) -> None:
     memory = fitted(PROBLEMS[name])
-    state = memory._view.state
+    state = memory.version.state
     judged = check_candidate(state.copy(), state.multiplicity[: state.sites].copy())
     checked = memory.check()
     assert judged.box == checked.box
@@ -177,7 +177,7 @@ def test_the_judge_and_the_check_agree_on_every_problem(name: str) -> None:
 @pytest.mark.parametrize("row", [0, 7])
 def test_a_poisoned_candidate_never_passes(where: str, poison: float, row: int) -> None:
     memory = fitted(PROBLEMS["duplicates-groups"])
-    state = memory._view.state.copy()
+    state = memory.version.state.copy()
     site = int(state.active()[row % state.active().size])
     if where == "alpha":
         state.alpha[site] = poison
@@ -193,7 +193,7 @@ def test_a_poisoned_candidate_never_passes(where: str, poison: float, row: int) 
 def test_the_judge_counts_the_entries_that_the_edit_left() -> None:
     """A candidate that solved another problem (an entry more, an entry less) is found out."""
     memory = fitted(PROBLEMS["duplicates-at-bound"])
-    state = memory._view.state
+    state = memory.version.state
     counts = state.multiplicity[: state.sites].copy()
     assert check_candidate(state.copy(), counts).passed
     bound = int(np.flatnonzero(state.status[: state.sites] == BOUND)[0])
@@ -205,12 +205,12 @@ def test_the_judge_counts_the_entries_that_the_edit_left() -> None:
 
 def test_bookkeeping_that_disagrees_is_no_starting_point() -> None:
     memory = fitted(PROBLEMS["sequential-gaussian-n64-d6"])
-    counts = memory._view.state.multiplicity[: memory._view.state.sites].copy()
-    agreeing = memory._view.state.copy()
+    counts = memory.version.state.multiplicity[: memory.version.state.sites].copy()
+    agreeing = memory.version.state.copy()
     check_candidate(agreeing, counts)
     assert agreeing.exact
     for status in (RESERVE, BOUND):
-        lying = memory._view.state.copy()
+        lying = memory.version.state.copy()
         lying.status[lying.margin.members[0]] = status
         assert check_candidate(lying, counts).passed
         assert not lying.exact

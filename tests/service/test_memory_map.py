@@ -19,7 +19,7 @@ def fitted(size: int, dimension: int, seed: int = 0) -> Memory:
 
 
 def plane_of(memory: Memory) -> Projection:
-    return projection_of(memory._view)
+    return projection_of(memory.version)
 
 
 @pytest.mark.parametrize(("size", "dimension"), [(60, 5), (20, 40), (700, 600)])
@@ -46,7 +46,7 @@ def test_two_coordinates_are_shown_as_they_are() -> None:
 @pytest.mark.parametrize("keys", [np.zeros((5, 4)), np.outer(np.arange(5.0), [0.0, 1.0, 0.0, 0.0]), np.ones((3, 1))])
 def test_keys_that_do_not_spread_have_a_map_all_the_same(keys: np.ndarray[Any, Any]) -> None:
     memory = Memory.fit(keys, np.arange(float(len(keys))), sigma=1.0, cap=1.0)
-    chart = map_content(memory._view)
+    chart = map_content(memory.version)
     assert np.isfinite([[point["x"], point["y"]] for point in chart["entries"]]).all()
     assert np.isfinite(chart["projection"]["explained"]).all()
 
@@ -60,7 +60,7 @@ def test_the_same_version_always_gives_the_same_map() -> None:
 
 def test_the_boundary_is_where_the_slack_is_zero() -> None:
     memory = fitted(60, 2)
-    chart = map_content(memory._view)
+    chart = map_content(memory.version)
     lines = chart["boundary"]["polylines"]
     points = np.array([point for line in lines for point in line])
     assert len(points) > 50
@@ -73,8 +73,8 @@ def test_the_boundary_is_where_the_slack_is_zero() -> None:
 
 def test_the_boundary_parts_margin_from_bound() -> None:
     memory = fitted(60, 2)
-    slack = {point["id"]: point["slack"] for point in map_content(memory._view)["entries"]}
-    groups = {point["id"]: point["group"] for point in map_content(memory._view)["entries"]}
+    slack = {point["id"]: point["slack"] for point in map_content(memory.version)["entries"]}
+    groups = {point["id"]: point["group"] for point in map_content(memory.version)["entries"]}
     for name, row in zip(memory.ids, range(len(memory)), strict=True):
         assert slack[name] == pytest.approx(float(memory.solution.slack(memory.keys[[row]])[0]), abs=1e-12)
         assert {"margin": abs(slack[name]) < 1e-12, "bound": slack[name] <= 1e-12, "reserve": slack[name] >= -1e-12}[

@@ -29,7 +29,7 @@ def a_memory(size: int = 40, seed: int = 0) -> Memory:
 
 def picture(memory: Memory) -> tuple[bytes, ...]:
     """Every bit that a user can see."""
-    view = memory._view
+    view = memory.version
     return (
         memory.digest.encode(),
         memory.keys.tobytes(),
@@ -141,7 +141,7 @@ def test_a_solver_that_lies_about_the_partition_cannot_mislead_the_next_edit(mon
 
 def test_a_solver_that_lies_about_the_problem_is_found_out() -> None:
     memory = a_memory()
-    state = memory._view.state
+    state = memory.version.state
     asked = state.multiplicity[: state.sites].copy()
     asked[state.active()[0]] = 0
     trial = first_accepted([Method("liar", lambda: state.copy())], asked)
@@ -245,7 +245,7 @@ def test_an_infeasible_deletion_is_refused_before_any_work(monkeypatch: pytest.M
 
 def test_the_compiled_judge_says_what_the_plain_check_says() -> None:
     memory = a_memory()
-    state = memory._view.state
+    state = memory.version.state
     plain = memory.check()
     compiled = check_candidate(state, state.multiplicity[: state.sites])
     assert compiled.mass == pytest.approx(plain.mass, abs=1e-16)

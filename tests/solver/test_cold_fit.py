@@ -25,7 +25,7 @@ from expunge import Memory
 from expunge.solver import initial_guess
 from expunge.solver.cold_fit import distinct_sites, fit
 from expunge.solver.initial_guess import SMALL
-from expunge.solver.kernel_rows import GramRows
+from expunge.solver.kernel_rows import KernelRows
 from expunge.types import Matrix
 from problems import PROBLEMS
 
@@ -207,8 +207,8 @@ def test_sites_without_entries_are_passed_over(size: int, left: int) -> None:
     kept = np.sort(np.random.default_rng(left).permutation(size)[: size * left // 32 + 2])
     counts[kept] = 1
     cap = 2.5 / kept.size
-    among = fit(GramRows(keys, 2.0), counts, cap)
-    alone = fit(GramRows(keys[kept], 2.0), np.ones(kept.size, dtype=np.int64), cap)
+    among = fit(KernelRows(keys, 2.0), counts, cap)
+    alone = fit(KernelRows(keys[kept], 2.0), np.ones(kept.size, dtype=np.int64), cap)
     assert not among.alpha[: among.sites][counts == 0].any()
     assert np.abs(among.alpha[kept] - alone.alpha[: kept.size]).max() <= 1e-9 * cap
 

@@ -51,8 +51,8 @@ def relative_error(inverse: Matrix, gram: Matrix) -> float:
 
 
 def inverse_error(memory: Memory) -> float:
-    members = np.sort(memory._view.state.margin.members)
-    keys = memory._view.state.gram.keys[members]
+    members = np.sort(memory.version.state.margin.members)
+    keys = memory.version.state.gram.keys[members]
     inverse = memory.inverse
     assert inverse.shape == (members.size + 1, members.size + 1)
     assert np.array_equal(inverse, inverse.T)
@@ -215,7 +215,7 @@ def test_the_inverse_after_a_sequence_of_edits(noise: float) -> None:
     memory = edited(Memory.fit(keys, keys, sigma=2.0, nu=0.4), rng, 60, noise)
     assert memory.outcomes["rescued"] == 0
     assert inverse_error(memory) <= INVERSE_ACCURACY
-    state = memory._view.state
+    state = memory.version.state
     members = state.margin.members
     assert state.margin.drift(state.gram.block(members, members)) <= DRIFT
 

@@ -36,7 +36,7 @@ from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.ledger.signing import SigningKey
 from expunge.ledger.statement import Statement
 from expunge.memory.receipt import Receipt, RefusalReason
-from expunge.memory.version import View
+from expunge.memory.version import Version
 
 SIGNER = SigningKey.from_seed(bytes(range(32)))
 LOGGER = SigningKey.from_seed(bytes(range(1, 33)))
@@ -83,8 +83,8 @@ class Ledger:
         self,
         name: str,
         statement: Statement,
-        before: View | Prior | None,
-        after: View,
+        before: Version | Prior | None,
+        after: Version,
         *,
         prove: bool = False,
         reference: Comparison | None = None,
@@ -92,7 +92,7 @@ class Ledger:
         envelope = sign_statement(statement, SIGNER).to_bytes()
         self.envelopes.append(envelope)
         self.note(after)
-        if isinstance(before, View):
+        if isinstance(before, Version):
             self.note(before)
         tree = self.tree()
         head = sign_checkpoint(Checkpoint(ORIGIN, len(self.envelopes), tree.root()), LOGGER)
@@ -114,7 +114,7 @@ class Ledger:
     def extension(self, old: int) -> bytes:
         return ExtensionProof(old, self.tree().consistency_path(old), self.heads[-1]).to_bytes()
 
-    def note(self, view: View) -> None:
+    def note(self, view: Version) -> None:
         """Remember everything that says something about an entry."""
         entries = view.entries
         for slot in view.slots.tolist():
@@ -142,13 +142,13 @@ class Journal:
         self.forgotten: dict[str, bytes] = {}
         self.notices: list[Callable[[], None]] = []
         memory.journal = self
-        view = memory._view
+        view = memory.version
         statement = attest_creation(view, memory=uuid, clock=clock, initial_size=memory.initial_size)
         ledger.append(f"{label}-created", statement, None, view)
 
     options: dict[str, Any]
 
-    def __call__(self, before: View, after: View, receipt: Receipt) -> None:
+    def __call__(self, before: Version, after: Version, receipt: Receipt) -> None:
         self.number += 1
         compare = self.options.get("compare", False)
         reference = compare_with_reference(after) if compare else None
@@ -250,13 +250,13 @@ def run_ward(ledger: Ledger) -> None:
     journal.do("noop", lambda: memory.delete([]))
     journal.do("pruned-archive", lambda: memory.prune("archive"))
     journal.do("noop-pruning", lambda: memory.prune("archive"))
-    journal.do("delete-archived", lambda: memory.delete(next(iter(memory._view.warranties.archive))))
+    journal.do("delete-archived", lambda: memory.delete(next(iter(memory.version.warranties.archive))))
     journal.do("rebuilt", lambda: memory.rebuild(nu=0.6))
 
 
 def hold(journal: Journal, memory: Memory) -> None:
     """A refusal that a store makes on its own."""
-    view = memory._view
+    view = memory.version
     grounds = RefusalReason("legal_hold", 1.0, 0.0)
     receipt = Receipt(
         "deletion", "refused", (), view.check, (), "nothing", view.digest, view.digest, 0.0, refusal=grounds
@@ -296,12 +296,12 @@ def run_example(ledger: Ledger) -> None:
     journal.do("delete-live", lambda: memory.delete("ENTRY-D"))
 
     last = ledger.cases["example-delete-live"].predicate
-    prior = Prior.of(memory._view)
+    prior = Prior.of(memory.version)
     restored = Memory.load(backup)
     journal.memory, restored.journal = restored, journal
     journal.number += 1
     statement = attest_restoration(
-        restored._view,
+        restored.version,
         state_before=last.state_after,
         entries_before=last.after,
         memory=EXAMPLE,
@@ -310,7 +310,7 @@ def run_example(ledger: Ledger) -> None:
         clock=clock,
         initial_size=restored.initial_size,
     )
-    ledger.append("example-restored", statement, prior, restored._view)
+    ledger.append("example-restored", statement, prior, restored.version)
     journal.do("erased-again", lambda: restored.delete(["ENTRY-C", "ENTRY-D"]))
 
 

@@ -164,13 +164,13 @@ def test_older_coefficients_would_give_a_removed_key_away() -> None:
 def test_the_file_is_its_owners_and_whole(tmp_path: Path) -> None:
     memory = ward_memory()
     file = tmp_path / "bundle"
-    write_evidence(file, None, memory._view, b"{}")
+    write_evidence(file, None, memory.version, b"{}")
     assert file.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [file]
     with pytest.raises(InputError):
-        write_evidence(tmp_path, None, memory._view, b"{}")
+        write_evidence(tmp_path, None, memory.version, b"{}")
     with pytest.raises(StoreError):
-        write_evidence(tmp_path / "missing" / "bundle", None, memory._view, b"{}")
+        write_evidence(tmp_path / "missing" / "bundle", None, memory.version, b"{}")
     with pytest.raises(StoreError):
         verify_evidence(tmp_path / "nowhere", TRUSTED)
     with pytest.raises(StoreError):
@@ -449,7 +449,7 @@ def test_a_prior_in_full_beside_a_removal_is_refused() -> None:
     memory, name, kept = removal(ward_memory())
     made = case(ERASURE)
     memory.delete(name)
-    view = memory._view
+    view = memory.version
     keys, coefficients, offset = kept["before"]
     blinds = np.zeros((len(keys), 32), dtype=np.uint8)
     commitments = parse_bundle(kept["bundle"]).prior.commitments  # type: ignore[union-attr]
@@ -547,7 +547,7 @@ def test_no_bundle_is_written_around_a_proof_that_proved_nothing(tmp_path: Path)
     proof = memory.prove()
     assert proof.outcome == "undecidable"
     with raises_code("proof-not-proved", match="undecidable"):
-        write_evidence(tmp_path / "tie.zip", None, memory._view, case(FULL).envelope, proof=proof)
+        write_evidence(tmp_path / "tie.zip", None, memory.version, case(FULL).envelope, proof=proof)
     assert not list(tmp_path.iterdir())
 
 

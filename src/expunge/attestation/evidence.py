@@ -24,7 +24,7 @@ from expunge.ledger.encoding import Json, dump_canonical, encode_float
 from expunge.ledger.envelope import Envelope
 from expunge.ledger.file_writing import new_file
 from expunge.ledger.merkle.proof_file import InclusionProof
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.types import AnyArray, Matrix, Vector
 
 if TYPE_CHECKING:
@@ -52,19 +52,19 @@ class StateShown:
     weights: bytes
 
     @classmethod
-    def of(cls, view: View) -> StateShown:
-        """All of a view but ids, subjects, payloads and salts."""
-        state, slots = view.state, view.slots
+    def of(cls, version: Version) -> StateShown:
+        """All of a version but ids, subjects, payloads and salts."""
+        state, slots = version.state, version.slots
         return cls(
             state.cap,
             state.gram.sigma,
             state.offset,
-            view.keys,
-            view.values,
-            view.coefficients,
-            view.entries.blinds[slots],
-            view.entries.commitments[slots],
-            view.weights,
+            version.keys,
+            version.values,
+            version.coefficients,
+            version.entries.blinds[slots],
+            version.entries.commitments[slots],
+            version.weights,
         )
 
 
@@ -83,8 +83,8 @@ class Prior:
     coefficients: Vector | None = None
 
     @classmethod
-    def of(cls, before: View, after: View | None = None) -> Prior:
-        """Of the view before an edit; coefficients only if nothing was removed on the way to ``after``."""
+    def of(cls, before: Version, after: Version | None = None) -> Prior:
+        """Of the version before an edit; coefficients only if nothing was removed on the way to ``after``."""
         commitments = before.entries.commitments[before.slots]
         state = before.state
         hidden = cls(state.cap, state.gram.sigma, commitments, before.weights)
@@ -176,8 +176,8 @@ class Evidence:
 
 def write_evidence(
     path: str | os.PathLike[str],
-    before: View | Prior | None,
-    after: View,
+    before: Version | Prior | None,
+    after: Version,
     receipt: Envelope | bytes,
     *,
     proof: Proof | None = None,
@@ -195,7 +195,7 @@ def write_evidence(
             f"the proof is {proof.outcome}: {proof.reason}; a bundle has a proof that holds, or none",
             code="proof-not-proved",
         )
-    if isinstance(before, View):
+    if isinstance(before, Version):
         before = None if before.digest == after.digest else Prior.of(before, after)
     bundle = Evidence(
         receipt=receipt if isinstance(receipt, bytes) else receipt.to_bytes(),

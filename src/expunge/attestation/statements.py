@@ -38,7 +38,7 @@ from expunge.ledger.receipt_format import (
 )
 from expunge.ledger.statement import Statement
 from expunge.memory.receipt import Receipt, RefusalReason
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.problem.check import StateCheck, check_state
 from expunge.problem.kernel import squared_distances
 from expunge.solver.attempts import Attempt
@@ -93,8 +93,8 @@ class Comparison:
 
 def attest(
     receipt: Receipt,
-    before: View,
-    after: View,
+    before: Version,
+    after: Version,
     *,
     memory: str,
     edit: int,
@@ -150,7 +150,7 @@ def attest(
 
 
 def attest_creation(
-    view: View,
+    version: Version,
     *,
     memory: str,
     edit: int = 0,
@@ -162,12 +162,12 @@ def attest_creation(
 ) -> Statement:
     """Return the statement about a new memory: what every later receipt of it goes back to."""
     predicate = replace(
-        _standing(view, memory, edit, clock, initial_size),
+        _standing(version, memory, edit, clock, initial_size),
         action="creation",
         outcome="created",
         state_before=None,
         before=Sizes(0, 0),
-        applied=_few(bytes(row) for row in view.entries.commitments[view.slots]),
+        applied=_few(bytes(row) for row in version.entries.commitments[version.slots]),
         attempts=tuple(_attempt(attempt) for attempt in attempts),
         reference=None if reference is None else reference.stated(),
         seconds=seconds,
@@ -177,8 +177,8 @@ def attest_creation(
 
 def attest_expiry(
     receipt: Receipt,
-    before: View,
-    after: View,
+    before: Version,
+    after: Version,
     *,
     memory: str,
     edit: int,
@@ -199,7 +199,7 @@ def attest_expiry(
 
 
 def attest_restoration(
-    view: View,
+    version: Version,
     *,
     state_before: str,
     entries_before: Sizes,
@@ -215,7 +215,7 @@ def attest_restoration(
     that made the older state.
     """
     predicate = replace(
-        _standing(view, memory, edit, clock, initial_size),
+        _standing(version, memory, edit, clock, initial_size),
         action="restoration",
         outcome="restored",
         state_before=state_before,
@@ -225,30 +225,30 @@ def attest_restoration(
     return predicate.to_statement()
 
 
-def commitment_of(view: View, name: str) -> bytes | None:
+def commitment_of(version: Version, name: str) -> bytes | None:
     """The commitment of a live or archived entry; None for any other, a forgotten one included."""
-    slot = view.slot(name)
+    slot = version.slot(name)
     if slot is not None:
-        return bytes(view.entries.commitments[slot])
-    entry = view.warranties.archive.get(name)
+        return bytes(version.entries.commitments[slot])
+    entry = version.warranties.archive.get(name)
     if entry is None:
         return None
     hidden = blind(entry.salt, name, entry.subject, entry.payload)
     return commit(hidden, entry.key.tobytes(), entry.value.tobytes())
 
 
-def compare_with_reference(view: View, backend: str = "daqp") -> Comparison:
-    """Solve the entries of a view afresh with another backend, polish, and compare. Takes seconds, not milliseconds."""
+def compare_with_reference(version: Version, backend: str = "daqp") -> Comparison:
+    """Solve the entries of a version afresh with another backend, polish and compare; takes seconds."""
     from expunge.solver.backends import polish, solve_reference
 
-    keys, values, cap, sigma = view.keys, view.values, view.state.cap, view.state.gram.sigma
+    keys, values, cap, sigma = version.keys, version.values, version.state.cap, version.state.gram.sigma
     solved = polish(solve_reference(keys, cap=cap, sigma=sigma, backend=backend), keys, cap=cap, sigma=sigma)
     spread = float(np.max(np.ptp(values, axis=0)))
     difference = 0.0
     block = max(1, _BLOCK // keys.shape[0])
     for start in range(0, keys.shape[0], block):
         probes = keys[start : start + block]
-        apart = _readout(probes, keys, values, view.coefficients, sigma)
+        apart = _readout(probes, keys, values, version.coefficients, sigma)
         apart -= _readout(probes, keys, values, solved.coefficients, sigma)
         largest = float(np.max(np.abs(apart)))
         difference = math.inf if math.isnan(largest) else max(difference, largest)
@@ -266,7 +266,7 @@ def compare_with_reference(view: View, backend: str = "daqp") -> Comparison:
 class _Names:
     """Commitments of the entries of two views, and of forgotten ones."""
 
-    def __init__(self, before: View, after: View, forgotten: Mapping[str, bytes]) -> None:
+    def __init__(self, before: Version, after: Version, forgotten: Mapping[str, bytes]) -> None:
         self.views = (before, after)
         self.forgotten = forgotten
 
@@ -281,25 +281,25 @@ class _Names:
         return Listed.of((digest for digest in found if digest is not None), len(wanted))
 
     def of(self, name: str) -> bytes | None:
-        found = (commitment_of(view, name) for view in self.views)
+        found = (commitment_of(version, name) for version in self.views)
         return next((digest for digest in found if digest is not None), self.forgotten.get(name))
 
 
-def _standing(view: View, memory: str, edit: int, clock: Clock, initial_size: int | None) -> Predicate:
-    """A statement about a view as it stands; it is to be made into one of a kind."""
+def _standing(version: Version, memory: str, edit: int, clock: Clock, initial_size: int | None) -> Predicate:
+    """A statement about a version as it stands; it is to be made into one of a kind."""
     return Predicate(
         memory=memory,
         edit=edit,
         action="expiry",
         outcome="expired",
         time=_time(clock),
-        state_before=view.digest,
-        state_after=view.digest,
-        before=_sizes(view),
-        after=_sizes(view),
+        state_before=version.digest,
+        state_after=version.digest,
+        before=_sizes(version),
+        after=_sizes(version),
         applied=Listed(),
-        problem=_problem(view, initial_size),
-        check=_residuals(view.check),
+        problem=_problem(version, initial_size),
+        check=_residuals(version.check),
         attempts=(),
         solver=_solver(),
         seconds=0.0,
@@ -321,13 +321,13 @@ def _pruning(details: Mapping[str, Any]) -> Pruning:
     return Pruning(details["mode"], int(details["unproved"]))
 
 
-def _problem(view: View, initial_size: int | None) -> ProblemStated:
-    gram = view.state.gram
-    return ProblemStated(view.state.cap, gram.sigma, int(gram.keys.shape[1]), initial_size)
+def _problem(version: Version, initial_size: int | None) -> ProblemStated:
+    gram = version.state.gram
+    return ProblemStated(version.state.cap, gram.sigma, int(gram.keys.shape[1]), initial_size)
 
 
-def _sizes(view: View) -> Sizes:
-    return Sizes(view.size, len(view.warranties.records))
+def _sizes(version: Version) -> Sizes:
+    return Sizes(version.size, len(version.warranties.records))
 
 
 def _residuals(check: StateCheck) -> Residuals:

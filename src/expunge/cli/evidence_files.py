@@ -77,18 +77,18 @@ def save_bundle(
     from expunge.attestation.evidence import write_evidence
     from expunge.ledger.receipt_parsing import parse_predicate
 
-    leaf, view = store.leaf(index), memory.version
+    leaf, version = store.leaf(index), memory.version
     stated = parse_predicate(leaf.statement)
-    if stated.state_after != view.digest:
+    if stated.state_after != version.digest:
         raise StoreError(f"{memory.name!r} has been edited since leaf {index}; evidence shows the state after an edit")
-    commitments = view.entries.commitments[view.slots]
+    commitments = version.entries.commitments[version.slots]
     if prior is not None and prior.commitments.tobytes() == commitments.tobytes():
         # A repeated request was answered, not applied again: what was there before it is not known any more.
         prior = None
     write_evidence(
         path,
         None if stated.state_before in (None, stated.state_after) else prior,
-        view,
+        version,
         leaf.envelope,
         proof=memory.prove() if prove else None,
         inclusion=store.inclusion(index, head),

@@ -35,7 +35,7 @@ from expunge.errors import InputError, MissingExtra
 from expunge.integrations.embedding import DIMENSION, words
 from expunge.integrations.notebook import Erasure, Notebook, NotebookEdit
 from expunge.memory.entries import decode_payload
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.store import Store
 from expunge.types import Matrix, Vector
 
@@ -142,7 +142,7 @@ class ExpungeStore(BaseStore):
         self._subject = subject
         self._on_receipt = on_receipt
         self._lock = threading.Lock()
-        self._cached: tuple[View, dict[Name, list[_ItemVersion]]] | None = None
+        self._cached: tuple[Version, dict[Name, list[_ItemVersion]]] | None = None
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Reads see the store as it was before the batch; of several puts of one item the last one counts."""
@@ -201,7 +201,7 @@ class ExpungeStore(BaseStore):
                 at += count
         return results
 
-    def _read(self, op: Op, view: View | None, queries: Mapping[str, Vector]) -> Result:
+    def _read(self, op: Op, view: Version | None, queries: Mapping[str, Vector]) -> Result:
         if isinstance(op, GetOp):
             found = None if view is None else self._catalogue(view).get((op.namespace, op.key))
             return None if view is None or found is None else _item(view, found[-1])
@@ -211,7 +211,7 @@ class ExpungeStore(BaseStore):
             return _namespaces(op, () if view is None else self._catalogue(view))
         return None
 
-    def _catalogue(self, view: View) -> dict[Name, list[_ItemVersion]]:
+    def _catalogue(self, view: Version) -> dict[Name, list[_ItemVersion]]:
         """Versions of every item, oldest first; items in order of making."""
         cached = self._cached
         if cached is not None and cached[0] is view:
@@ -227,7 +227,7 @@ class ExpungeStore(BaseStore):
         self._cached = view, ordered
         return ordered
 
-    def _search(self, op: SearchOp, view: View, queries: Mapping[str, Vector]) -> list[SearchItem]:
+    def _search(self, op: SearchOp, view: Version, queries: Mapping[str, Vector]) -> list[SearchItem]:
         wanted = [
             versions[-1]
             for (namespace, _), versions in self._catalogue(view).items()
@@ -284,7 +284,7 @@ def _version(name: str, row: int) -> _ItemVersion | None:
         return None
 
 
-def _open_item(view: View, version: _ItemVersion) -> tuple[Item, Matrix | None]:
+def _open_item(view: Version, version: _ItemVersion) -> tuple[Item, Matrix | None]:
     """An item, and its vectors where it is indexed."""
     if version.row < view.size:
         payload, key = view.entries.payloads[int(view.slots[version.row])], view.keys[version.row]
@@ -303,7 +303,7 @@ def _open_item(view: View, version: _ItemVersion) -> tuple[Item, Matrix | None]:
     return item, None if more is None else np.vstack([key, *map(np.array, more)])
 
 
-def _item(view: View, version: _ItemVersion) -> Item:
+def _item(view: Version, version: _ItemVersion) -> Item:
     return _open_item(view, version)[0]
 
 

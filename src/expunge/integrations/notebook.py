@@ -26,7 +26,7 @@ import numpy as np
 
 from expunge.errors import DeletionRefused, InputError, SolveError, StoreError, VerificationError
 from expunge.memory.entries import check_id, decode_payload
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.problem.kernel import kernel_block
 from expunge.problem.problem import Problem, cap_from, fewest_keys
 from expunge.store import Conflict, Store, StoredMemory, SubjectErasure
@@ -102,7 +102,7 @@ class Notebook:
     @property
     def dimension(self) -> int | None:
         """Coordinates of a key, once there is one."""
-        return self.inspect(lambda view: int(view.state.gram.keys.shape[1]), None)
+        return self.inspect(lambda version: int(version.state.gram.keys.shape[1]), None)
 
     def __len__(self) -> int:
         return self.inspect(_size, 0)
@@ -141,13 +141,13 @@ class Notebook:
         """Erase notes; the memory goes with the last of them. With `missing_ok` what is already gone is no error."""
         names = [ids] if isinstance(ids, str) else list(ids)
         with self._lock:
-            return self._erase(lambda view: _known_ids(view, names, missing_ok), missing_ok=missing_ok)
+            return self._erase(lambda version: _known_ids(version, names, missing_ok), missing_ok=missing_ok)
 
     def erase_subject(self, subject: str) -> Erasure:
         """Erase everything of a subject: the notes here, and whatever other memories of the store have."""
         with self._lock:
             try:
-                edits = self._erase(lambda view: _of_subject(view, subject), missing_ok=True, only_make_room=True)
+                edits = self._erase(lambda version: _of_subject(version, subject), missing_ok=True, only_make_room=True)
             except (DeletionRefused, VerificationError):
                 # The notebook is held or damaged; other memories may not be, and the summary tells of both.
                 edits = ()
@@ -167,19 +167,19 @@ class Notebook:
 
     def notes(self) -> tuple[Note, ...]:
         """Every note, those in the archive included."""
-        return self.inspect(lambda view: tuple(_notes(view, range(_size(view)))), ())
+        return self.inspect(lambda version: tuple(_notes(version, range(_size(version)))), ())
 
     def nearest(self, query: Vector, count: int) -> tuple[Note, ...]:
         """Notes by similarity to a query, whatever they weigh; those in the archive included."""
 
-        def found(view: View) -> tuple[Note, ...]:
-            similarity = kernel_block(query[None, :], _keys(view), view.state.gram.sigma)[0]
+        def found(version: Version) -> tuple[Note, ...]:
+            similarity = kernel_block(query[None, :], _keys(version), version.state.gram.sigma)[0]
             rows = np.argsort(-similarity, kind="stable")[:count].tolist()
-            return tuple(_notes(view, rows, similarity))
+            return tuple(_notes(version, rows, similarity))
 
         return self.inspect(found, ())
 
-    def inspect(self, function: Callable[[View], Result], empty: Result) -> Result:
+    def inspect(self, function: Callable[[Version], Result], empty: Result) -> Result:
         """What `function` makes of the memory as it is now, whole; `empty` where there is none."""
         memory = self.memory
         if memory is None:
@@ -211,7 +211,7 @@ class Notebook:
 
     def _rebuild_if_doubled(self, memory: StoredMemory) -> tuple[NotebookEdit, ...]:
         """Rebuild at ν once there are twice as many notes as the cap was set for."""
-        size, digest = memory.look(lambda view: (_size(view), view.digest))
+        size, digest = memory.look(lambda version: (_size(version), version.digest))
         set_for = 1.0 / (self.nu * memory.cap)
         if size < 2.0 * set_for * (1.0 - 1e-9):
             return ()
@@ -224,7 +224,7 @@ class Notebook:
         return (NotebookEdit(receipt.outcome, receipt.index),)
 
     def _erase(
-        self, choose: Callable[[View], list[str]], *, missing_ok: bool, only_make_room: bool = False
+        self, choose: Callable[[Version], list[str]], *, missing_ok: bool, only_make_room: bool = False
     ) -> tuple[NotebookEdit, ...]:
         """Erase what `choose` picks, or only make it possible to: the cap follows, or the memory goes.
 
@@ -239,7 +239,7 @@ class Notebook:
                     return tuple(edits)
                 raise InputError(f"nothing is remembered in {self.name!r}")
             try:
-                names, left, digest = memory.look(lambda view: (*_split(view, choose(view)), view.digest))
+                names, left, digest = memory.look(lambda version: (*_split(version, choose(version)), version.digest))
                 held = bool(memory.holds_on(names))
                 if held and only_make_room:
                     return tuple(edits)
@@ -275,46 +275,46 @@ class Notebook:
         return StoreError(f"{self.name!r} was edited by others {_MAX_TRIES} times in a row; try again")
 
 
-def _size(view: View) -> int:
-    return view.size + len(view.warranties.archive)
+def _size(version: Version) -> int:
+    return version.size + len(version.warranties.archive)
 
 
-def _keys(view: View) -> Any:
-    return np.vstack([view.keys, *(entry.key for entry in view.warranties.archive.values())])
+def _keys(version: Version) -> Any:
+    return np.vstack([version.keys, *(entry.key for entry in version.warranties.archive.values())])
 
 
-def _notes(view: View, rows: Iterable[int], similarity: Vector | None = None) -> Iterable[Note]:
+def _notes(version: Version, rows: Iterable[int], similarity: Vector | None = None) -> Iterable[Note]:
     """Notes by row: live ones first, then the archive."""
-    archive: Sequence[str] = list(view.warranties.archive)
+    archive: Sequence[str] = list(version.warranties.archive)
     for row in rows:
         near = 1.0 if similarity is None else float(similarity[row])
-        if row < view.size:
-            slot, data = int(view.slots[row]), view.entries
+        if row < version.size:
+            slot, data = int(version.slots[row]), version.entries
             payload = decode_payload(data.payloads[slot])
-            weight = float(view.coefficients[row])
-            yield Note(data.ids[slot] or "", data.subjects[slot], payload, view.keys[row], weight, near)
+            weight = float(version.coefficients[row])
+            yield Note(data.ids[slot] or "", data.subjects[slot], payload, version.keys[row], weight, near)
         else:
-            name = archive[row - view.size]
-            entry = view.warranties.archive[name]
+            name = archive[row - version.size]
+            entry = version.warranties.archive[name]
             yield Note(name, entry.subject, decode_payload(entry.payload), entry.key, 0.0, near)
 
 
-def _known_ids(view: View, names: list[str], missing_ok: bool) -> list[str]:
+def _known_ids(version: Version, names: list[str], missing_ok: bool) -> list[str]:
     if len(set(names)) < len(names):
         raise InputError("an id is listed twice; nothing was deleted")
-    known = [view.slot(check_id(name)) is not None or name in view.warranties.records for name in names]
+    known = [version.slot(check_id(name)) is not None or name in version.warranties.records for name in names]
     if not missing_ok and not all(known):
         raise InputError(f"no entry has id {names[known.index(False)]!r}; nothing was deleted")
     return [name for name, there in zip(names, known, strict=True) if there]
 
 
-def _of_subject(view: View, subject: str) -> list[str]:
-    live = [name for name, owner in zip(view.ids, view.subjects, strict=True) if owner == subject]
-    return live + [name for name, record in view.warranties.records.items() if record.subject == subject]
+def _of_subject(version: Version, subject: str) -> list[str]:
+    live = [name for name, owner in zip(version.ids, version.subjects, strict=True) if owner == subject]
+    return live + [name for name, record in version.warranties.records.items() if record.subject == subject]
 
 
-def _split(view: View, names: list[str]) -> tuple[list[str], int]:
+def _split(version: Version, names: list[str]) -> tuple[list[str], int]:
     """What is to go, and how many notes stay."""
     gone = set(names)
-    live = sum(name not in gone for name in view.ids)
-    return names, live + sum(name not in gone for name in view.warranties.archive)
+    live = sum(name not in gone for name in version.ids)
+    return names, live + sum(name not in gone for name in version.warranties.archive)

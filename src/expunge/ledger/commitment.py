@@ -32,6 +32,7 @@ __all__ = [
     "DIGEST_BYTES",
     "SALT_BYTES",
     "blind",
+    "blind_rows",
     "combined",
     "commit",
     "commit_rows",
@@ -74,6 +75,11 @@ def blind(salt: bytes, name: str, subject: str | None, payload: bytes | None) ->
     pack = _LENGTH.pack
     parts = (_BLIND, salt, pack(len(label)), label, pack(len(owner)), owner, pack(len(extra)), extra)
     return hashlib.sha256(b"".join(parts)).digest()
+
+
+def blind_rows(rows: Iterable[tuple[bytes, str, str | None, bytes | None]]) -> list[bytes]:
+    """`blind` of every row of salt, id, subject and payload."""
+    return [blind(*row) for row in rows]
 
 
 def commit(blind: bytes, key: bytes, value: bytes) -> bytes:

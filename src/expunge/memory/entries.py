@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expunge.errors import InputError
-from expunge.ledger.commitment import DIGEST_BYTES, SALT_BYTES, blind, commit_rows, new_salts
+from expunge.ledger.commitment import DIGEST_BYTES, SALT_BYTES, blind_rows, commit_rows, new_salts
 from expunge.problem.problem import row_bytes
 from expunge.types import IndexArray, Matrix, Vector
 
@@ -180,10 +180,7 @@ class Entries:
         while last > self.site.size:
             self._grow()
         parts = [salts[start : start + SALT_BYTES] for start in range(0, len(salts), SALT_BYTES)]
-        blinds = [
-            blind(salt, name, owner, payload)
-            for salt, name, owner, payload in zip(parts, ids, subjects, payloads, strict=True)
-        ]
+        blinds = blind_rows(zip(parts, ids, subjects, payloads, strict=True))
         digests = commit_rows(zip(blinds, keys, row_bytes(values), strict=True))
         self.values[first:last] = values
         self.site[first:last] = sites

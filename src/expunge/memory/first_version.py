@@ -8,11 +8,11 @@ import numpy as np
 
 from expunge.errors import SolveError
 from expunge.memory.entries import Entries
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.problem.problem import Problem, row_bytes
 from expunge.solver.attempts import Attempt, Method, first_accepted, rescue_methods
 from expunge.solver.cold_fit import distinct_sites, fit
-from expunge.solver.kernel_rows import GramRows
+from expunge.solver.kernel_rows import KernelRows
 from expunge.types import Matrix
 
 __all__ = ["first_version"]
@@ -25,11 +25,11 @@ def first_version(
     subjects: list[str | None],
     payloads: list[bytes | None],
     salts: bytes,
-) -> tuple[View, tuple[Attempt, ...]]:
+) -> tuple[Version, tuple[Attempt, ...]]:
     """Fit entries and return the version with every attempt; SolveError if no solver reaches an acceptable state."""
     size = problem.keys.shape[0]
     first, site_of = distinct_sites(problem.keys)
-    gram = GramRows(problem.keys[first], problem.sigma, capacity=first.size + max(16, first.size // 8))
+    gram = KernelRows(problem.keys[first], problem.sigma, capacity=first.size + max(16, first.size // 8))
     counts = np.bincount(site_of, minlength=first.size)
     cold = Method("cold", lambda: fit(gram, counts, problem.cap))
     trial = first_accepted(chain([cold], rescue_methods(gram, counts, problem.cap)), counts)
@@ -39,7 +39,7 @@ def first_version(
     packed = row_bytes(problem.keys)
     entries = Entries(values.shape[1], size)
     entries.extend(ids, packed, values, site_of, subjects, payloads, salts)
-    view = View(
+    version = Version(
         state=trial.state,
         entries=entries,
         count=size,
@@ -48,5 +48,5 @@ def first_version(
         check=trial.check,
         site_of_key={packed[row]: site for site, row in enumerate(first.tolist())},
     )
-    view.digest  # noqa: B018 — computed now rather than within the first edit
-    return view, trial.attempts
+    version.digest  # noqa: B018 — computed now rather than within the first edit
+    return version, trial.attempts

@@ -25,7 +25,7 @@ from expunge.memory.pending_edit import PendingEdit, WarrantyChanges
 from expunge.memory.queries import Hit
 from expunge.memory.reader import Found, MemoryReader, proved_zero_rows
 from expunge.memory.receipt import Action, Outcome, Receipt, RefusalReason
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.problem.problem import Problem, as_count, as_point, as_values, cap_from, fewest_keys, row_bytes
 from expunge.solver.attempts import Attempt
 from expunge.solver.state import ABSENT
@@ -45,7 +45,7 @@ class Memory(MemoryReader):
 
     def __init__(
         self,
-        view: View,
+        version: Version,
         *,
         initial_size: int,
         nu: float | None,
@@ -53,18 +53,18 @@ class Memory(MemoryReader):
         attempts: tuple[Attempt, ...] = (),
     ) -> None:
         """Wrap a published version; use `Memory.fit` or `Memory.load`."""
-        self._view = view
+        self._version = version
         self._lock = threading.RLock()
         self._unwiped: list[int] = []
         self._unsettled = False
         # The factor of the version before, whose memory the next candidate reuses.
-        self._spare = view.state.margin.copy()
+        self._spare = version.state.margin.copy()
         # Called with the version before, the version after and the receipt, before the new version counts. What it
         # raises stops the edit: this is where a store makes the edit durable.
-        self.journal: Callable[[View, View, Receipt], None] | None = None
+        self.journal: Callable[[Version, Version, Receipt], None] | None = None
         # Called with the version and the ids that a deletion names, before anything is solved. What it raises stops
         # the deletion: this is where a store looks at legal holds.
-        self.guard: Callable[[View, tuple[str, ...]], None] | None = None
+        self.guard: Callable[[Version, tuple[str, ...]], None] | None = None
         self.initial_size = initial_size
         self.nu = nu
         self.next_id = next_id
@@ -94,8 +94,8 @@ class Memory(MemoryReader):
         size = problem.keys.shape[0]
         contents = as_values(values, size)
         names, owners, extras = check_ids(ids, size), check_subjects(subjects, size), encode_payloads(payloads, size)
-        view, attempts = first_version(problem, contents, names, owners, extras, new_salts(size))
-        return cls(view, initial_size=size, nu=None if nu is None else float(nu), next_id=size, attempts=attempts)
+        version, attempts = first_version(problem, contents, names, owners, extras, new_salts(size))
+        return cls(version, initial_size=size, nu=None if nu is None else float(nu), next_id=size, attempts=attempts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         from expunge.memory.snapshot import pack, restore
@@ -107,27 +107,27 @@ class Memory(MemoryReader):
         return f"<Memory of {self.describe()}>"
 
     @property
-    def version(self) -> View:
+    def version(self) -> Version:
         """The published version. An edit replaces it; it is never changed."""
-        return self._view
+        return self._version
 
-    def look(self, at: Callable[[View], Found]) -> Found:
+    def look(self, at: Callable[[Version], Found]) -> Found:
         """Return what `at` makes of one version, whole: again if an edit has published another in between."""
         while True:
-            view = self._view
+            version = self._version
             try:
-                found = at(view)
+                found = at(version)
             except Exception:
-                if self._view is view:
+                if self._version is version:
                     raise
             else:
-                if self._view is view:
+                if self._version is version:
                     return found
 
     def refit(self) -> Memory:
         """Fresh memory with the same entries and cap, solved from nothing: the reference for a deletion."""
-        view, attempts = first_version(*self.look(lambda view: (view.solution.problem, *view.columns())))
-        return Memory(view, initial_size=self.initial_size, nu=self.nu, next_id=self.next_id, attempts=attempts)
+        version, attempts = first_version(*self.look(lambda version: (version.solution.problem, *version.columns())))
+        return Memory(version, initial_size=self.initial_size, nu=self.nu, next_id=self.next_id, attempts=attempts)
 
     def admit(
         self,
@@ -147,13 +147,13 @@ class Memory(MemoryReader):
         if on_expiry not in ("report", "refuse"):
             raise InputError(f'on_expiry must be "report" or "refuse", not {on_expiry!r}')
         point = as_point(key, "key", self.dimension)
-        content = as_point(value, "value", self._view.entries.values.shape[1])
+        content = as_point(value, "value", self._version.entries.values.shape[1])
         owner, extra = check_subject(subject), encode_payload(payload)
         with self._lock:
             edit = self._begin("admission")
-            view = edit.base
+            version = edit.base
             name = self._free_id() if id is None else check_id(id)
-            if view.slot(name) is not None or name in view.warranties.records:
+            if version.slot(name) is not None or name in version.warranties.records:
                 raise InputError(f"id {name!r} is taken: delete it first, or admit under another id")
             solved = edit.admit(name, point, content, subject=owner, payload=extra)
             changes = edit.update_warranties() if solved else WarrantyChanges(solved=False)
@@ -182,33 +182,33 @@ class Memory(MemoryReader):
         """
         with self._lock:
             edit = self._begin("deletion")
-            view = edit.base
-            slots, pruned = view.named(ids, subject)
-            names = (*(view.entries.ids[slot] or "" for slot in slots), *pruned)
+            version = edit.base
+            slots, pruned = version.named(ids, subject)
+            names = (*(version.entries.ids[slot] or "" for slot in slots), *pruned)
             if not names:
                 return self._noop(edit, "nothing was asked for")
             if self.guard is not None:
-                self.guard(view, names)
+                self.guard(version, names)
             if pruned:
                 edit.warranties = edit.warranties.without(pruned)
-            left = view.size + len(edit.warranties.archive) - len(slots)
-            fewest = fewest_keys(view.state.cap)
+            left = version.size + len(edit.warranties.archive) - len(slots)
+            fewest = fewest_keys(version.state.cap)
             if left < fewest:
-                asked = view.size + len(view.warranties.archive) - left
+                asked = version.size + len(version.warranties.archive) - left
                 raise self._refused(
                     DeletionRefused,
-                    f"deleting {len(names)} of {len(names) + left} entries leaves {left}, but cap {view.state.cap:.6g} "
-                    f"needs at least {fewest}: {view.deletable} more can be deleted; to go further, "
+                    f"deleting {len(names)} of {len(names) + left} entries leaves {left}, but cap {self.cap:.6g} "
+                    f"needs at least {fewest}: {version.deletable} more can be deleted; to go further, "
                     "rebuild at a larger cap, which is a different reference",
                     edit,
-                    RefusalReason("too_few_entries", float(asked), float(view.deletable)),
+                    RefusalReason("too_few_entries", float(asked), float(version.deletable)),
                 )
             solved = edit.recall(fewest + len(slots)) and (not slots or edit.remove(slots))
             changes = edit.update_warranties() if solved else WarrantyChanges(solved=False)
             if not changes.solved:
                 reason = f"the deletion of {len(names)} entries was refused: no solver reached an acceptable state"
                 raise self._refused(DeletionRefused, reason, edit, edit.no_acceptable_state())
-            weight, site_of = view.state.alpha.item, view.entries.site.item
+            weight, site_of = version.state.alpha.item, version.entries.site.item
             zero = not any(weight(site_of(slot)) for slot in slots)
             outcome: Outcome = "rescued" if edit.rescued else "certified_zero" if zero else "decrement"
             covers = (
@@ -237,15 +237,15 @@ class Memory(MemoryReader):
             )
         with self._lock:
             edit = self._begin("pruning")
-            view = edit.base
-            proved = proved_zero_rows(view)
-            slots = view.slots[proved].tolist()
+            version = edit.base
+            proved = proved_zero_rows(version)
+            slots = version.slots[proved].tolist()
             # A rescued state may keep a rounding where zero is proved, so the two are not counted apart.
-            unproved = int(np.count_nonzero((view.coefficients == 0.0) & ~proved))
+            unproved = int(np.count_nonzero((version.coefficients == 0.0) & ~proved))
             details = {"mode": mode, "unproved": unproved}
             if not slots:
                 return self._noop(edit, "no entry is proved to be zero", details)
-            names = tuple(view.entries.ids[slot] or "" for slot in slots)
+            names = tuple(version.entries.ids[slot] or "" for slot in slots)
             if not edit.prune(slots, mode, sketch):
                 reason = "the pruning was refused: no solver reached an acceptable state"
                 raise self._refused(DeletionRefused, reason, edit, edit.no_acceptable_state())
@@ -260,19 +260,19 @@ class Memory(MemoryReader):
         """
         with self._lock:
             edit = self._begin("rebuild")
-            view, warranties = edit.base, edit.warranties
+            version, warranties = edit.base, edit.warranties
             archived = warranties.archive
-            count = view.size + len(archived)
+            count = version.size + len(archived)
             new_cap = cap_from(count, nu=nu, cap=cap)
-            values, ids, subjects, payloads, salts = view.columns(archived)
-            keys = np.vstack([view.keys, *(entry.key for entry in archived.values())])
+            values, ids, subjects, payloads, salts = version.columns(archived)
+            keys = np.vstack([version.keys, *(entry.key for entry in archived.values())])
             fresh, tried = first_version(Problem(keys, new_cap, self.sigma), values, ids, subjects, payloads, salts)
             ended = [name for name, record in warranties.records.items() if record.expired_at is None]
             lost = [name for name in ended if name not in archived]
             after = replace(
                 fresh,
-                warranties=warranties.without(archived).ended(view.edit + 1, fresh.state.sites),
-                edit=view.edit + 1,
+                warranties=warranties.without(archived).ended(version.edit + 1, fresh.state.sites),
+                edit=version.edit + 1,
             )
             details: dict[str, Any] = {"cap_before": self.cap, "cap": new_cap}
             if lost:
@@ -281,8 +281,8 @@ class Memory(MemoryReader):
                 details["reactivated"] = list(archived)
             edit.attempts.extend(tried)
             covers = "the memory equals a fresh fit at the new cap; nothing is said about the old one"
-            receipt = self._recorded(edit.receipt("rebuilt", (), after, covers, details), view, after)
-            self._view, self._spare = after, after.state.margin.copy()
+            receipt = self._recorded(edit.receipt("rebuilt", (), after, covers, details), version, after)
+            self._version, self._spare = after, after.state.margin.copy()
             self._unsettled = False
             self.initial_size, self.nu = count, None if nu is None else float(nu)
             if len(tried) > 1:
@@ -304,19 +304,19 @@ class Memory(MemoryReader):
 
     def _begin(self, action: Action) -> PendingEdit:
         """Start an edit from exactly what is published, whatever an interrupted one left behind."""
-        view = self._view
+        version = self._version
         if self._unsettled:
-            view.state.gram.rewind(view.state.sites, view.state.active())
-            view.entries.rewind(view.count)
+            version.state.gram.rewind(version.state.sites, version.state.active())
+            version.entries.rewind(version.count)
             # A site that the edit had emptied may have lost its place to one that it had added.
-            present = view.state.present()
-            view.site_of_key.clear()
-            view.site_of_key.update(zip(row_bytes(view.state.gram.keys[present]), present.tolist(), strict=True))
+            present = version.state.present()
+            version.site_of_key.clear()
+            version.site_of_key.update(zip(row_bytes(version.state.gram.keys[present]), present.tolist(), strict=True))
             # Stopped right after publishing, it has left the published factor here.
-            self._spare = view.state.margin.copy()
-            self._wipe(view)
+            self._spare = version.state.margin.copy()
+            self._wipe(version)
         self._unsettled = True
-        return PendingEdit(view, self._spare, action)
+        return PendingEdit(version, self._spare, action)
 
     def _publish(
         self,
@@ -333,15 +333,15 @@ class Memory(MemoryReader):
         details |= {word: list(found) for word, found in ended.items() if found}
         if changes.rechecks:
             details["rechecks"] = changes.rechecks
-        before, view = edit.base, edit.view()
-        receipt = self._recorded(edit.receipt(outcome, names, view, covers, details), before, view)
-        self._view = view
-        if view.state.margin is not before.state.margin:
+        before, version = edit.base, edit.version()
+        receipt = self._recorded(edit.receipt(outcome, names, version, covers, details), before, version)
+        self._version = version
+        if version.state.margin is not before.state.margin:
             self._spare = before.state.margin
-        self._wipe(view)
+        self._wipe(version)
         # Every absent site once held an entry whose slot is still there, so counting slots is enough.
-        if view.count - view.size > max(COMPACT_ABOVE, view.size // 4):
-            self._view = view.compacted()
+        if version.count - version.size > max(COMPACT_ABOVE, version.size // 4):
+            self._version = version.compacted()
         self._unsettled = False
         return receipt
 
@@ -361,17 +361,17 @@ class Memory(MemoryReader):
     def _noop(self, edit: PendingEdit, covers: str, details: dict[str, Any] | None = None) -> Receipt:
         return self._recorded(edit.receipt("noop", (), edit.base, covers, details), edit.base, edit.base)
 
-    def _recorded(self, receipt: Receipt, before: View, after: View) -> Receipt:
+    def _recorded(self, receipt: Receipt, before: Version, after: Version) -> Receipt:
         """Count a receipt and hand it to the journal, which may stop the edit."""
         self.outcomes[receipt.outcome] += 1
         if self.journal is not None:
             self.journal(before, after, receipt)
         return receipt
 
-    def _wipe(self, view: View) -> None:
-        """Overwrite the content of entries that the published view no longer counts; drop kernel rows of no use."""
-        state, entries = view.state, view.entries
-        slots = [slot for slot in self._unwiped if not view.alive[slot]]
+    def _wipe(self, version: Version) -> None:
+        """Overwrite the content of entries that the published version no longer counts; drop kernel rows of no use."""
+        state, entries = version.state, version.entries
+        slots = [slot for slot in self._unwiped if not version.alive[slot]]
         gone = []
         for slot in slots:
             site = entries.site.item(slot)
@@ -379,15 +379,15 @@ class Memory(MemoryReader):
                 gone.append(site)
                 packed = state.gram.keys[site].tobytes()
                 # The key may be wiped already, and zero may be another site's.
-                if view.site_of_key.get(packed) == site:
-                    del view.site_of_key[packed]
+                if version.site_of_key.get(packed) == site:
+                    del version.site_of_key[packed]
         state.gram.retain(state.alpha, gone)
         entries.wipe(slots)
         self._unwiped.clear()
 
     def _free_id(self) -> str:
-        view = self._view
-        while view.slot(str(self.next_id)) is not None or str(self.next_id) in view.warranties.records:
+        version = self._version
+        while version.slot(str(self.next_id)) is not None or str(self.next_id) in version.warranties.records:
             self.next_id += 1
         name = str(self.next_id)
         self.next_id += 1

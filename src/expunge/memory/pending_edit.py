@@ -17,7 +17,7 @@ import numpy as np
 
 from expunge.certificates.warranty import Archived, Mode
 from expunge.memory.receipt import Action, Outcome, Receipt, RefusalReason
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.problem.tolerances import SLACK_TOLERANCE
 from expunge.solver import path
 from expunge.solver.active_set import finish
@@ -43,27 +43,27 @@ class WarrantyChanges:
 class PendingEdit:
     """A version in the making. A step that no method can solve returns False, and the edit is then refused."""
 
-    def __init__(self, view: View, spare: MarginFactor, action: Action) -> None:
+    def __init__(self, version: Version, spare: MarginFactor, action: Action) -> None:
         self.action = action
         self.started = time.perf_counter()
-        self.base = view
-        self.state = view.state
-        self.count = view.count
-        self.alive = view.alive
-        self.size = view.size
-        self.check = view.check
+        self.base = version
+        self.state = version.state
+        self.count = version.count
+        self.alive = version.alive
+        self.size = version.size
+        self.check = version.check
         self.attempts: list[Attempt] = []
         self.pivots = 0
         self.rescued = False
         # Archived entries that came back, in order: recalled for the cap, or active again.
         self.reactivated: list[str] = []
-        self.warranties = view.warranties
+        self.warranties = version.warranties
         self._spare = spare
 
-    def view(self) -> View:
+    def version(self) -> Version:
         """The version that the steps so far lead to."""
         base = self.base
-        return View(
+        return Version(
             self.state,
             base.entries,
             self.count,
@@ -79,7 +79,7 @@ class PendingEdit:
         self,
         outcome: Outcome,
         names: tuple[str, ...],
-        after: View,
+        after: Version,
         covers: str,
         details: dict[str, Any] | None = None,
         refusal: RefusalReason | None = None,
@@ -143,7 +143,7 @@ class PendingEdit:
             slack = state.offset - 1.0 + 2.0 * float(state.alpha[gram.site_of[: gram.count]] @ column)
             site = gram.add_site(key, column)
             grown = state.with_site(site, slack)
-            # A stale number is found out by comparing keys, so this may be written before the view is adopted.
+            # A stale number is found out by comparing keys, so this may be written before the version is adopted.
             base.site_of_key[packed] = site
             stays = slack >= 0.0 and state.exact
         else:

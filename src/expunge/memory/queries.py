@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from expunge.memory.entries import decode_payload
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.problem.kernel import kernel_block
 from expunge.problem.readout import readout_weights
 from expunge.types import Matrix, Vector
@@ -28,22 +28,22 @@ class Hit:
     payload: Any
 
 
-def search(view: View, point: Matrix, count: int) -> list[Hit]:
+def search(version: Version, point: Matrix, count: int) -> list[Hit]:
     """Entries by their share of the readout at one point (1, d), largest first."""
-    active = np.flatnonzero(view.coefficients)
-    sigma = view.state.gram.sigma
-    weights = readout_weights(view.keys[active], view.coefficients[active], point, sigma)[0]
+    active = np.flatnonzero(version.coefficients)
+    sigma = version.state.gram.sigma
+    weights = readout_weights(version.keys[active], version.coefficients[active], point, sigma)[0]
     shares = weights / weights.sum()
-    similarity = kernel_block(point, view.keys[active], sigma)[0]
-    entries, hits = view.entries, []
+    similarity = kernel_block(point, version.keys[active], sigma)[0]
+    entries, hits = version.entries, []
     for place in np.argsort(-shares, kind="stable")[:count].tolist():
-        slot = int(view.slots[active[place]])
+        slot = int(version.slots[active[place]])
         hits.append(
             Hit(
                 id=entries.ids[slot] or "",
                 share=float(shares[place]),
                 similarity=float(similarity[place]),
-                value=view.values[active[place]],
+                value=version.values[active[place]],
                 subject=entries.subjects[slot],
                 payload=decode_payload(entries.payloads[slot]),
             )

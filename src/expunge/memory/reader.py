@@ -18,7 +18,7 @@ from expunge.certificates.warranty import Warranty
 from expunge.errors import InputError, MissingExtra
 from expunge.memory.entries import check_id, decode_payload
 from expunge.memory.queries import Hit, search
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.problem.check import StateCheck
 from expunge.problem.kernel import kernel_block
 from expunge.problem.partition import Partition
@@ -40,22 +40,22 @@ class MemoryReader(ABC):
     """The read verbs of a memory, each answered from one published version."""
 
     @abstractmethod
-    def look(self, at: Callable[[View], Found]) -> Found:
+    def look(self, at: Callable[[Version], Found]) -> Found:
         """Return what `at` makes of the current version; `at` is called again if an edit comes in between."""
 
     def __len__(self) -> int:
-        return self.look(lambda view: view.size)
+        return self.look(lambda version: version.size)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.look(lambda view: view.slot(name) is not None)
+        return isinstance(name, str) and self.look(lambda version: version.slot(name) is not None)
 
     def describe(self) -> str:
         """Entries, dimension, groups, cap and width in one line."""
 
-        def description(view: View) -> str:
-            groups, state = Partition.of(view.coefficients, view.state.cap), view.state
+        def description(version: Version) -> str:
+            groups, state = Partition.of(version.coefficients, version.state.cap), version.state
             return (
-                f"{view.size} entries, d={state.gram.keys.shape[1]}: {groups.margin.size} margin, "
+                f"{version.size} entries, d={state.gram.keys.shape[1]}: {groups.margin.size} margin, "
                 f"{groups.bound.size} bound, {groups.reserve.size} reserve; cap {state.cap:.6g}, "
                 f"sigma {state.gram.sigma:g}"
             )
@@ -65,52 +65,52 @@ class MemoryReader(ABC):
     @property
     def ids(self) -> tuple[str, ...]:
         """Ids in row order."""
-        return self.look(lambda view: view.ids)
+        return self.look(lambda version: version.ids)
 
     @property
     def subjects(self) -> tuple[str | None, ...]:
         """Subjects in row order."""
-        return self.look(lambda view: view.subjects)
+        return self.look(lambda version: version.subjects)
 
     @property
     def keys(self) -> Matrix:
         """Keys in row order, (n, d) float64, read-only."""
-        return self.look(lambda view: view.keys)
+        return self.look(lambda version: version.keys)
 
     @property
     def values(self) -> Matrix:
         """Values in row order, (n, dv) float64, read-only."""
-        return self.look(lambda view: view.values)
+        return self.look(lambda version: version.values)
 
     @property
     def coefficients(self) -> Vector:
         """Coefficients α in row order, (n,) float64, read-only."""
-        return self.look(lambda view: view.coefficients)
+        return self.look(lambda version: version.coefficients)
 
     @property
     def offset(self) -> float:
         """Offset ρ: from the margin, or the least t of the bound keys when the margin is empty."""
-        return self.look(lambda view: view.state.offset)
+        return self.look(lambda version: version.state.offset)
 
     @property
     def cap(self) -> float:
         """Cap C, fixed since the fit."""
-        return self.look(lambda view: view.state.cap)
+        return self.look(lambda version: version.state.cap)
 
     @property
     def sigma(self) -> float:
         """Kernel width σ."""
-        return self.look(lambda view: view.state.gram.sigma)
+        return self.look(lambda version: version.state.gram.sigma)
 
     @property
     def dimension(self) -> int:
         """Coordinates of a key."""
-        return self.look(lambda view: int(view.state.gram.keys.shape[1]))
+        return self.look(lambda version: int(version.state.gram.keys.shape[1]))
 
     @property
     def partition(self) -> Partition:
         """Rows on the margin, at the bound and in reserve."""
-        return self.look(lambda view: Partition.of(view.coefficients, view.state.cap))
+        return self.look(lambda version: Partition.of(version.coefficients, version.state.cap))
 
     @property
     def inverse(self) -> Matrix:
@@ -119,9 +119,9 @@ class MemoryReader(ABC):
         Identical margin keys share one row and column: M would be singular with both.
         """
 
-        def margin_block(view: View) -> Matrix:
-            gram = view.state.gram
-            keys = gram.keys[np.sort(view.state.margin.members)]
+        def margin_block(version: Version) -> Matrix:
+            gram = version.state.gram
+            keys = gram.keys[np.sort(version.state.margin.members)]
             return kernel_block(keys, keys, gram.sigma)
 
         return refined_inverse(self.look(margin_block))
@@ -129,21 +129,21 @@ class MemoryReader(ABC):
     @property
     def deletable(self) -> int:
         """How many more entries can be deleted at this cap: n − ⌈1/C⌉, archived ones included."""
-        return self.look(lambda view: view.deletable)
+        return self.look(lambda version: version.deletable)
 
     @property
     def digest(self) -> str:
         """Digest of the current state, as receipts name it."""
-        return self.look(lambda view: view.digest)
+        return self.look(lambda version: version.digest)
 
     @property
     def solution(self) -> Solution:
         """Coefficients and offset with the problem that they solve."""
-        return self.look(lambda view: view.solution)
+        return self.look(lambda version: version.solution)
 
     def payload(self, name: str) -> Any:
         """Payload of an entry."""
-        return self.look(lambda view: decode_payload(view.entries.payloads[_slot(view, name)]))
+        return self.look(lambda version: decode_payload(version.entries.payloads[_slot(version, name)]))
 
     def read(self, queries: npt.ArrayLike, *, projection: float | None = None) -> Matrix:
         """Normalized readout o(q) = Σακv / Σακ at queries (m, d) or (d,) → (m, dv).
@@ -155,13 +155,13 @@ class MemoryReader(ABC):
         """
         points = as_points(queries, "queries", dimension=self.dimension)
         if projection is None:
-            return self.look(lambda view: view.readout(points))
+            return self.look(lambda version: version.readout(points))
         from expunge.solver.min_norm import project
 
-        def projected(view: View) -> Matrix:
-            cap, sigma = view.state.cap, view.state.gram.sigma
-            point = project(view.keys, view.coefficients, cap=cap, sigma=sigma, tolerance=projection)
-            return view.readout(points, point.coefficients)
+        def projected(version: Version) -> Matrix:
+            cap, sigma = version.state.cap, version.state.gram.sigma
+            point = project(version.keys, version.coefficients, cap=cap, sigma=sigma, tolerance=projection)
+            return version.readout(points, point.coefficients)
 
         return self.look(projected)
 
@@ -175,7 +175,7 @@ class MemoryReader(ABC):
         point = as_points(query, "query", dimension=self.dimension)
         if point.shape[0] != 1:
             raise InputError(f"search takes one query, not {point.shape[0]}")
-        return self.look(lambda view: search(view, point, most))
+        return self.look(lambda version: search(version, point, most))
 
     def check(self) -> StateCheck:
         """Mass, box and stationarity errors, recomputed from the keys themselves."""
@@ -196,7 +196,7 @@ class MemoryReader(ABC):
         """Rigorous upper bounds on the errors of this state, over every query and not only sampled ones."""
         from expunge.certificates.bounds import rigorous_bounds
 
-        found, values = self.look(lambda view: (view.solution, view.values))
+        found, values = self.look(lambda version: (version.solution, version.values))
         return rigorous_bounds(
             found.problem.keys,
             found.coefficients,
@@ -209,46 +209,46 @@ class MemoryReader(ABC):
     def certificate(self, name: str) -> Certificate:
         """What removing an entry now would be: no change at all, or a refit of the others at the same cap."""
 
-        def certified(view: View) -> Certificate:
-            row = int(np.flatnonzero(view.slots == _slot(view, name))[0])
+        def certified(version: Version) -> Certificate:
+            row = int(np.flatnonzero(version.slots == _slot(version, name))[0])
             return certify(
                 row,
                 name,
-                view.keys,
-                view.values,
-                view.coefficients,
-                offset=view.state.offset,
-                cap=view.state.cap,
-                sigma=view.state.gram.sigma,
-                proved=bool(view.coefficients[row] == 0.0 and proved_zero_rows(view)[row]),
+                version.keys,
+                version.values,
+                version.coefficients,
+                offset=version.state.offset,
+                cap=version.state.cap,
+                sigma=version.state.gram.sigma,
+                proved=bool(version.coefficients[row] == 0.0 and proved_zero_rows(version)[row]),
             )
 
         return self.look(certified)
 
     def warranties(self) -> list[Warranty]:
         """Where each pruned entry stands: slack at pruning, what is proved to remain of it, status."""
-        return self.look(lambda view: view.warranties.rows(view.state))
+        return self.look(lambda version: version.warranties.rows(version.state))
 
 
-def proved_zero_rows(view: View) -> npt.NDArray[np.bool_]:
+def proved_zero_rows(version: Version) -> npt.NDArray[np.bool_]:
     """Rows whose coefficient is proved to be zero: by rigorous bounds, and where these fall short by balls."""
     from expunge.certificates.bounds import proved_zero
     from expunge.certificates.proof import prove_partition
 
-    cap, sigma = view.state.cap, view.state.gram.sigma
-    zero = proved_zero(view.keys, view.coefficients, cap=cap, sigma=sigma)
-    looks_zero = np.asarray(view.coefficients == 0.0)
+    cap, sigma = version.state.cap, version.state.gram.sigma
+    zero = proved_zero(version.keys, version.coefficients, cap=cap, sigma=sigma)
+    looks_zero = np.asarray(version.coefficients == 0.0)
     if np.array_equal(zero, looks_zero):
         return zero
     try:
-        proof = prove_partition(view.keys, view.coefficients, cap=cap, sigma=sigma)
+        proof = prove_partition(version.keys, version.coefficients, cap=cap, sigma=sigma)
     except MissingExtra:
         return zero
     return looks_zero if proof.outcome == "proved" else zero
 
 
-def _slot(view: View, name: str) -> int:
-    slot = view.slot(check_id(name))
+def _slot(version: Version, name: str) -> int:
+    slot = version.slot(check_id(name))
     if slot is None:
         raise InputError(f"no entry has id {name!r}")
     return slot

@@ -23,11 +23,11 @@ from expunge.errors import InputError, StoreError, VerificationError
 from expunge.ledger.commitment import SALT_BYTES
 from expunge.ledger.file_writing import new_file
 from expunge.memory.entries import Entries
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.problem.check import StateCheck
 from expunge.problem.problem import row_bytes
 from expunge.solver.attempts import check_candidate
-from expunge.solver.kernel_rows import GramRows
+from expunge.solver.kernel_rows import KernelRows
 from expunge.solver.state import MARGIN, State
 from expunge.types import AnyArray, IndexArray, Matrix, Vector
 
@@ -121,19 +121,19 @@ def _read(source: Path | IO[bytes], path: Path | str) -> Memory:
         raise VerificationError(f"{path} is not consistent ({problem!r}); restore it from a copy") from None
     if memory.digest != header["digest"]:
         raise VerificationError(f"{path} does not have the state digest that its header states")
-    if not memory._view.check.passed:
-        raise VerificationError(f"{path} holds a state that fails the check: residual {memory._view.check.worst:.3g}")
+    if not memory.version.check.passed:
+        raise VerificationError(f"{path} holds a state that fails the check: residual {memory.version.check.worst:.3g}")
     return memory
 
 
 def _members(memory: Memory) -> tuple[dict[str, bytes], bytes]:
-    view = memory._view
-    state, entries = view.state, view.entries
+    version = memory.version
+    state, entries = version.state, version.entries
     kept = state.present()
     renumbered = np.full(state.sites, -1, dtype=np.int64)
     renumbered[kept] = np.arange(kept.size)
-    slots = view.slots.tolist()
-    warranties = view.warranties
+    slots = version.slots.tolist()
+    warranties = version.warranties
     anchors = list(warranties.anchors.values())
     archive = list(warranties.archive.values())
     payload, payload_end = _joined([entries.payloads[slot] for slot in slots])
@@ -141,10 +141,10 @@ def _members(memory: Memory) -> tuple[dict[str, bytes], bytes]:
     dimension, width = state.gram.keys.shape[1], entries.values.shape[1]
     arrays: dict[str, AnyArray] = {
         "keys": state.gram.keys[kept],
-        "values": view.values,
+        "values": version.values,
         "alpha": state.alpha[kept],
         "status": state.status[kept],
-        "site": renumbered[view.sites],
+        "site": renumbered[version.sites],
         "margin": renumbered[state.margin.members],
         "payload": payload,
         "payload_end": payload_end,
@@ -173,8 +173,8 @@ def _members(memory: Memory) -> tuple[dict[str, bytes], bytes]:
         "next_id": memory.next_id,
         "ids": list(memory.ids),
         "subjects": list(memory.subjects),
-        "digest": view.digest,
-        "edit": view.edit,
+        "digest": version.digest,
+        "edit": version.edit,
         "anchors": [
             {
                 "number": number,
@@ -281,7 +281,7 @@ def build_memory(
     if any(len(salt) != SALT_BYTES for salt in salts):
         raise InputError(f"a salt has {SALT_BYTES} bytes")
     counts = np.bincount(site, minlength=sites)
-    gram = GramRows(arrays["keys"], float.fromhex(header["sigma"]))
+    gram = KernelRows(arrays["keys"], float.fromhex(header["sigma"]))
     state = State.start(gram, counts, float.fromhex(header["cap"]))
     state.alpha[:sites] = arrays["alpha"]
     state.status[:sites] = arrays["status"]
@@ -301,10 +301,10 @@ def build_memory(
     numbers = {key: number for number, key in enumerate(keys)}
     alive = np.ones(entries.site.size, dtype=bool)
     warranties = _warranties(header, arrays, archive, sites)
-    view = View(state, entries, size, alive, size, check, numbers, warranties, int(header["edit"]))
+    version = Version(state, entries, size, alive, size, check, numbers, warranties, int(header["edit"]))
     nu = None if header["nu"] is None else float.fromhex(header["nu"])
     size, next_id = int(header["initial_size"]), int(header["next_id"])
-    return Memory(view, initial_size=size, nu=nu, next_id=next_id)
+    return Memory(version, initial_size=size, nu=nu, next_id=next_id)
 
 
 def _warranties(

@@ -1,6 +1,6 @@
 """One published version of a memory: the solver's state, the entries it counts, and the check that let it through.
 
-A view is immutable by convention. An edit prepares the next one beside it (`draft`) and replaces the memory's
+A version is immutable by convention. An edit prepares the next one beside it (`draft`) and replaces the memory's
 reference in one assignment.
 """
 
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 else:
 
     class once:  # noqa: N801 — a decorator
-        """`functools.cached_property` without its lock, which an edit would pay for: views never change."""
+        """`functools.cached_property` without its lock, which an edit would pay for: versions never change."""
 
         def __init__(self, compute):
             self.compute = compute
             self.__doc__ = compute.__doc__
 
-        def __get__(self, view, _):
-            found = view.__dict__[self.compute.__name__] = self.compute(view)
+        def __get__(self, version, _):
+            found = version.__dict__[self.compute.__name__] = self.compute(version)
             return found
 
 
-__all__ = ["View"]
+__all__ = ["Version"]
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Words: TypeAlias = npt.NDArray[np.uint64]
@@ -75,7 +75,7 @@ def _gather(
 
 
 @dataclass(eq=False)
-class View:
+class Version:
     """State, entries, and which slots count."""
 
     state: State
@@ -203,7 +203,7 @@ class View:
         slot = self.entries.slot_of.get(name)
         return slot if slot is not None and slot < self.count and self.alive[slot] else None
 
-    def compacted(self) -> View:
+    def compacted(self) -> Version:
         """Same version without absent sites and wiped slots; row order is kept."""
         state = self.state
         kept = state.present()
@@ -214,7 +214,7 @@ class View:
         numbers = {key: site for site, key in enumerate(row_bytes(compact.gram.keys[: kept.size]))}
         alive = np.ones(entries.site.size, dtype=bool)
         warranties = self.warranties.renumbered(renumbered)
-        return View(compact, entries, self.size, alive, self.size, self.check, numbers, warranties, self.edit)
+        return Version(compact, entries, self.size, alive, self.size, self.check, numbers, warranties, self.edit)
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

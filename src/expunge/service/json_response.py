@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 
 from expunge.certificates.warranty import Warranty
 from expunge.memory.entries import decode_payload
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.problem.partition import Partition
 from expunge.store import Preview, StoredMemory
 
@@ -50,36 +50,36 @@ def preview_content(preview: Preview) -> dict[str, Any]:
 def summary_content(memory: StoredMemory) -> dict[str, Any]:
     """A memory in numbers."""
 
-    def content_of(view: View) -> dict[str, Any]:
-        groups = Partition.of(view.coefficients, view.state.cap)
-        records = view.warranties.records
+    def content_of(version: Version) -> dict[str, Any]:
+        groups = Partition.of(version.coefficients, version.state.cap)
+        records = version.warranties.records
         return {
-            "edit": view.edit,
-            "digest": view.digest,
-            "size": view.size,
-            "archived": len(view.warranties.archive),
-            "forgotten": len(records) - len(view.warranties.archive),
+            "edit": version.edit,
+            "digest": version.digest,
+            "size": version.size,
+            "archived": len(version.warranties.archive),
+            "forgotten": len(records) - len(version.warranties.archive),
             "expired": sum(record.expired_at is not None for record in records.values()),
             "partition": {
                 "margin": int(groups.margin.size),
                 "bound": int(groups.bound.size),
                 "reserve": int(groups.reserve.size),
             },
-            "cap": view.state.cap,
-            "sigma": view.state.gram.sigma,
-            "offset": view.state.offset,
-            "dimension": int(view.state.gram.keys.shape[1]),
-            "value_dimension": int(view.entries.values.shape[1]),
+            "cap": version.state.cap,
+            "sigma": version.state.gram.sigma,
+            "offset": version.state.offset,
+            "dimension": int(version.state.gram.keys.shape[1]),
+            "value_dimension": int(version.entries.values.shape[1]),
         }
 
     content = {"name": memory.name, "uuid": memory.uuid, **memory.look(content_of)}
     return content | {"nu": memory.nu, "deletable": memory.deletable, "initial_size": memory.initial_size}
 
 
-def groups_of(view: View) -> list[str]:
+def groups_of(version: Version) -> list[str]:
     """Margin, bound or reserve, in row order."""
-    groups = Partition.of(view.coefficients, view.state.cap)
-    names = np.full(view.size, "reserve", dtype="<U7")
+    groups = Partition.of(version.coefficients, version.state.cap)
+    names = np.full(version.size, "reserve", dtype="<U7")
     names[groups.margin], names[groups.bound] = "margin", "bound"
     listed: list[str] = names.tolist()
     return listed

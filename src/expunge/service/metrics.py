@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from expunge.errors import VerificationError
 from expunge.memory.receipt import Receipt
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.store import Store, StoredMemory
 
 __all__ = ["MULTIPROCESS", "Metrics"]
@@ -123,7 +123,7 @@ class _StoreCollector(Collector):
 def _certificates(memory: StoredMemory) -> tuple[int, int, int]:
     """Edit number, valid and expired certificates of one version."""
 
-    def counted(view: View) -> tuple[int, int, int]:
+    def counted(view: Version) -> tuple[int, int, int]:
         records = view.warranties.records.values()
         ended = sum(record.expired_at is not None for record in records)
         return view.edit, len(records) - ended, ended

@@ -20,7 +20,7 @@ from numba import njit
 from expunge.problem.check import StateCheck
 from expunge.problem.tolerances import PARTITION_THRESHOLD, PUBLISHED
 from expunge.solver.active_set import refinement_floor
-from expunge.solver.kernel_rows import GramRows, product
+from expunge.solver.kernel_rows import KernelRows, product
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, SiteArrays, State
 from expunge.types import IndexArray, Matrix, Vector
 
@@ -205,7 +205,7 @@ def _story(attempts: Sequence[Attempt]) -> str:
     )
 
 
-def rescue_methods(gram: GramRows, counts: IndexArray, cap: float) -> Iterator[Method]:
+def rescue_methods(gram: KernelRows, counts: IndexArray, cap: float) -> Iterator[Method]:
     """The independent backends that are installed, in order; each takes the problem from the keys alone."""
     from expunge.solver import backends
 

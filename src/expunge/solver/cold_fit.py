@@ -11,7 +11,7 @@ from expunge.problem.problem import row_bytes
 from expunge.problem.tolerances import SLACK_TOLERANCE
 from expunge.solver.active_set import enter, finish, saturate, saturated
 from expunge.solver.initial_guess import nested_guess
-from expunge.solver.kernel_rows import GramRows
+from expunge.solver.kernel_rows import KernelRows
 from expunge.solver.margin_factor import pivot_floor
 from expunge.solver.state import BOUND, MARGIN, RESERVE, State
 from expunge.types import IndexArray, Matrix, Vector
@@ -27,7 +27,7 @@ def distinct_sites(keys: Matrix) -> tuple[IndexArray, IndexArray]:
     return np.unique(sites, return_index=True)[1].astype(np.int64), sites
 
 
-def fit(gram: GramRows, multiplicity: IndexArray, cap: float) -> State:
+def fit(gram: KernelRows, multiplicity: IndexArray, cap: float) -> State:
     """Solve from nothing. On exit KKT holds to the slack tolerance."""
     state = State.start(gram, multiplicity, cap)
     if saturated(state):

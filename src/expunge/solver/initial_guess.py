@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from expunge.solver.kernel_rows import GramRows
+from expunge.solver.kernel_rows import KernelRows
 from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = ["SMALL", "nested_guess"]
@@ -29,7 +29,7 @@ STEPS = 50
 ROOM = 2
 
 
-def nested_guess(gram: GramRows, ceiling: Vector) -> Vector:
+def nested_guess(gram: KernelRows, ceiling: Vector) -> Vector:
     """Coefficients by site. On exit the active sites have their rows, and others may.
 
     A site whose ceiling is 0 has no entries, and stays at 0.
@@ -40,7 +40,7 @@ def nested_guess(gram: GramRows, ceiling: Vector) -> Vector:
         half = np.sort(np.random.default_rng(0).permutation(present)[: present.size // 2])
         # With ceilings so much higher the smaller problem has the same ν.
         raised = ceiling[half] * (ceiling.sum() / ceiling[half].sum())
-        coarse = nested_guess(GramRows(gram.keys[half], gram.sigma), raised)
+        coarse = nested_guess(KernelRows(gram.keys[half], gram.sigma), raised)
         active = np.flatnonzero(coarse)
         gram.reserve_rows(min(gram.sites, ROOM * active.size))
         gram.require(half[active])

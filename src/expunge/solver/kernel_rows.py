@@ -18,7 +18,7 @@ from numba import njit
 from expunge.problem.kernel import fill_kernel, kernel_block
 from expunge.types import IndexArray, Matrix, Vector
 
-__all__ = ["GramRows", "RowTable", "add_weighted_rows", "product"]
+__all__ = ["KernelRows", "RowTable", "add_weighted_rows", "product"]
 
 
 class RowTable(NamedTuple):
@@ -107,7 +107,7 @@ def _retain(
 _NONE: IndexArray = np.zeros(0, dtype=np.int64)
 
 
-class GramRows:
+class KernelRows:
     """Rows of κ(active site, every site), addressed by site number."""
 
     def __init__(self, keys: Matrix, sigma: float, *, capacity: int | None = None) -> None:
@@ -201,9 +201,9 @@ class GramRows:
         block: Matrix = _block(self.rows, self.row_of, rows, columns)
         return block
 
-    def compacted(self, kept: IndexArray) -> GramRows:
+    def compacted(self, kept: IndexArray) -> KernelRows:
         """Copy with the kept sites alone, renumbered in order; rows of active sites come along."""
-        copy = GramRows(self.keys[kept], self.sigma, capacity=max(8, kept.size + kept.size // 4))
+        copy = KernelRows(self.keys[kept], self.sigma, capacity=max(8, kept.size + kept.size // 4))
         renumbered = np.full(self.sites, -1, dtype=np.int64)
         renumbered[kept] = np.arange(kept.size)
         held = self.site_of[: self.count]

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numba import njit
 
-from expunge.solver.kernel_rows import GramRows
+from expunge.solver.kernel_rows import KernelRows
 from expunge.solver.margin_factor import MarginFactor
 from expunge.types import IndexArray, StatusArray, Vector
 
@@ -50,7 +50,7 @@ def share(at: SiteArrays, cap: float, site: int) -> float:
 class State:
     """One solution and what is needed to move it. All arrays are indexed by site."""
 
-    gram: GramRows
+    gram: KernelRows
     cap: float
     sites: int
     multiplicity: IndexArray
@@ -69,7 +69,7 @@ class State:
         return SiteArrays(self.alpha, self.ceiling, self.slack, self.status, self.multiplicity)
 
     @classmethod
-    def start(cls, gram: GramRows, multiplicity: IndexArray, cap: float) -> State:
+    def start(cls, gram: KernelRows, multiplicity: IndexArray, cap: float) -> State:
         """State with no coefficients yet: every site in reserve."""
         capacity, sites = gram.capacity, gram.sites
         counts = np.zeros(capacity, dtype=np.int64)
@@ -90,7 +90,7 @@ class State:
         )
 
     @classmethod
-    def foreign(cls, gram: GramRows, multiplicity: IndexArray, cap: float, alpha: Vector, offset: float) -> State:
+    def foreign(cls, gram: KernelRows, multiplicity: IndexArray, cap: float, alpha: Vector, offset: float) -> State:
         """State that holds another solver's coefficients as they are; not a starting point for a path."""
         state = cls.start(gram, multiplicity, cap)
         state.alpha[: state.sites] = alpha

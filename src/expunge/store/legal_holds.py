@@ -12,7 +12,7 @@ from sqlalchemy import select
 from expunge.errors import InputError, VerificationError
 from expunge.ledger.statement import Subject
 from expunge.memory.entries import check_id, check_subject
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.store.backends.database import CheckedConnection, Database
 from expunge.store.backends.tables import holds, memories, secrets
 from expunge.store.encryption import decrypt
@@ -79,13 +79,13 @@ def read_holds(connection: CheckedConnection, memory: int | None = None) -> list
     return found
 
 
-def holds_on_entries(active: list[Hold], view: View, names: Iterable[str]) -> dict[str, Hold]:
+def holds_on_entries(active: list[Hold], version: Version, names: Iterable[str]) -> dict[str, Hold]:
     """Which of these entries are held, and by which hold."""
     held = {}
     for name in names if active else ():
-        slot = view.slot(name)
-        record = view.warranties.records.get(name)
-        subject = view.entries.subjects[slot] if slot is not None else record.subject if record is not None else None
+        slot = version.slot(name)
+        record = version.warranties.records.get(name)
+        subject = version.entries.subjects[slot] if slot is not None else record.subject if record is not None else None
         hit = next((hold for hold in active if hold.covers(name, subject)), None)
         if hit is not None:
             held[name] = hit
@@ -102,13 +102,13 @@ def hold_reason(held: dict[str, Hold]) -> str:
 def place_hold(database: Database, identity: Identity, stored: StoredMemory, terms: dict[str, str | None]) -> int:
     """Write a hold on entries of a memory, with its event in the ledger; the hold's number."""
     with stored.locked_version() as (connection, loaded, _):
-        view, name = loaded.memory._view, terms["id"]
-        if name is not None and view.slot(name) is None and name not in view.warranties.records:
+        version, name = loaded.memory.version, terms["id"]
+        if name is not None and version.slot(name) is None and name not in version.warranties.records:
             raise InputError(f"no entry has id {name!r}")
         ledger_writer = LedgerWriter(connection)
         writer = RowWriter(database, connection, ledger_writer, identity.secret, stored.number)
         number = writer.insert_hold(json.dumps(terms).encode())
-        ledger_writer.append_event(identity, "held", stored.uuid, Subject("state", view.digest), hold=number)
+        ledger_writer.append_event(identity, "held", stored.uuid, Subject("state", version.digest), hold=number)
         ledger_writer.flush()
         connection.commit()
     return number

@@ -33,9 +33,9 @@ def create_memory(
     database: Database, identity: Identity, name: str, memory: Memory
 ) -> tuple[MemoryContext, RowNumbers]:
     """Write a fitted memory under a name, with its receipt; where it is now, and the numbers of its rows."""
-    view, uuid = memory._view, str(uuids.uuid4())
+    version, uuid = memory.version, str(uuids.uuid4())
     statement = attest_creation(
-        view, memory=uuid, clock=identity.clock, initial_size=memory.initial_size, attempts=memory.attempts
+        version, memory=uuid, clock=identity.clock, initial_size=memory.initial_size, attempts=memory.attempts
     )
     envelope = identity.sign(statement)
     with database.writing(f"{identity.uuid} name {name}") as connection:
@@ -44,11 +44,11 @@ def create_memory(
         number = ledger_writer.allocate_numbers(1)
         writer = RowWriter(database, connection, ledger_writer, identity.secret, number)
         try:
-            row_numbers = writer.insert_memory(uuid, name, view, MemoryAttributes.of(memory))
+            row_numbers = writer.insert_memory(uuid, name, version, MemoryAttributes.of(memory))
         except IntegrityError:
             raise InputError(f"there is a memory {name!r} already; somebody was faster") from None
         crash_point("entries_written")
-        ledger_writer.append(envelope, "created", uuid, view.edit)
+        ledger_writer.append(envelope, "created", uuid, version.edit)
         ledger_writer.flush()
         crash_point("ledger_written")
         connection.commit()

@@ -14,7 +14,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 
 from expunge.certificates.warranty import Record
 from expunge.errors import StoreError
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.store.backends.database import CheckedConnection, Database, number_parameters
 from expunge.store.backends.tables import anchors, entries, holds, memories, pruned, secrets, states
 from expunge.store.edits.crash_points import crash_point
@@ -46,7 +46,7 @@ _UPDATE_STATE = (
 )
 
 
-def erased_ids(before: View, after: View) -> list[str]:
+def erased_ids(before: Version, after: Version) -> list[str]:
     """Ids whose content, or whose record, an edit erases."""
     archive, records = after.warranties.archive, after.warranties.records
     live = [name for name in _ids_at(before, _gone_rows(before, after)) if name not in archive]
@@ -78,7 +78,7 @@ class RowWriter:
         self,
         uuid: str,
         name: str,
-        view: View,
+        version: Version,
         attributes: MemoryAttributes,
         forgotten: Mapping[str, bytes] | None = None,
     ) -> RowNumbers:
@@ -87,16 +87,23 @@ class RowWriter:
         none = np.zeros(0, dtype=np.int64)
         state_secret = self._ledger_writer.allocate_numbers(1)
         numbers = RowNumbers(state_secret, none, none, forgotten=dict(forgotten or {}))
-        numbers = self._insert_live(numbers, view, view.slots, none)
-        numbers = self._write_records(self._insert_archived(numbers, view), view.warranties.records, view)
-        numbers = self._write_anchors(numbers, view, set(view.warranties.anchors), ())
-        state, self._new_secrets[numbers.state] = self._encrypt("state", pack_state(view, attributes))
-        row = {"memory": self._memory, "edit": view.edit, "digest": bytes.fromhex(view.digest), "size": view.size}
+        numbers = self._insert_live(numbers, version, version.slots, none)
+        numbers = self._write_records(self._insert_archived(numbers, version), version.warranties.records, version)
+        numbers = self._write_anchors(numbers, version, set(version.warranties.anchors), ())
+        state, self._new_secrets[numbers.state] = self._encrypt("state", pack_state(version, attributes))
+        row = {
+            "memory": self._memory,
+            "edit": version.edit,
+            "digest": bytes.fromhex(version.digest),
+            "size": version.size,
+        }
         self._insert(states, [row | {"secret": numbers.state, "state": state}])
         self._insert_secrets()
         return numbers
 
-    def update_memory(self, old: RowNumbers, before: View, after: View, attributes: MemoryAttributes) -> RowNumbers:
+    def update_memory(
+        self, old: RowNumbers, before: Version, after: Version, attributes: MemoryAttributes
+    ) -> RowNumbers:
         """Write the next version of a memory; return the numbers of its rows."""
         if old.entries.size != before.size:
             raise StoreError("the loaded memory is not the one that is stored; nothing was written")
@@ -163,7 +170,7 @@ class RowWriter:
         self._connection.execute(delete(holds).where(holds.c.number == number))
         self._destroy_secrets([number])
 
-    def _erase_gone(self, numbers: RowNumbers, before: View, after: View, gone: IndexArray) -> RowNumbers:
+    def _erase_gone(self, numbers: RowNumbers, before: Version, after: Version, gone: IndexArray) -> RowNumbers:
         """Content of entries that are neither live nor archived any more, and records that are over."""
         archive, records = after.warranties.archive, after.warranties.records
         rows_of_ids = list(zip(_ids_at(before, gone), gone.tolist(), strict=True))
@@ -185,13 +192,13 @@ class RowWriter:
         return replace(numbers, archived=archived, pruned=left, forgotten=forgotten)
 
     def _insert_live(
-        self, numbers: RowNumbers, view: View, new_slots: IndexArray, known_sites: IndexArray
+        self, numbers: RowNumbers, version: Version, new_slots: IndexArray, known_sites: IndexArray
     ) -> RowNumbers:
         """New live entries, after all that are there."""
         if new_slots.size == 0:
             return numbers
         first = self._ledger_writer.allocate_numbers(new_slots.size)
-        data, keys = view.entries, view.state.gram.keys
+        data, keys = version.entries, version.state.gram.keys
         number_of_site: dict[int, int] = dict(zip(known_sites.tolist(), numbers.sites.tolist(), strict=True))
         new, sites = [], []
         for number, slot in enumerate(new_slots.tolist(), first):
@@ -208,9 +215,9 @@ class RowWriter:
             sites=np.concatenate([numbers.sites, np.array(sites, dtype=np.int64)]),
         )
 
-    def _insert_archived(self, numbers: RowNumbers, view: View) -> RowNumbers:
+    def _insert_archived(self, numbers: RowNumbers, version: Version) -> RowNumbers:
         """Archived entries of a memory that is written for the first time; each is a site by itself."""
-        archive = view.warranties.archive
+        archive = version.warranties.archive
         first = self._ledger_writer.allocate_numbers(len(archive))
         new = [
             (kept.salt, Content(name, kept.subject, kept.key, kept.value, kept.payload))
@@ -228,12 +235,12 @@ class RowWriter:
             rows.append({"number": number, "memory": self._memory, "site": site, "mark": mark, "content": content})
         self._insert(entries, rows)
 
-    def _write_records(self, numbers: RowNumbers, changed: Mapping[str, Record], view: View) -> RowNumbers:
+    def _write_records(self, numbers: RowNumbers, changed: Mapping[str, Record], version: Version) -> RowNumbers:
         """Records of pruned entries that are new or have changed; each is encrypted under a secret of its own."""
         if not changed:
             return numbers
-        site_numbers = np.zeros(view.state.sites, dtype=np.int64)
-        site_numbers[view.sites] = numbers.sites
+        site_numbers = np.zeros(version.state.sites, dtype=np.int64)
+        site_numbers[version.sites] = numbers.sites
         new = [name for name in changed if name not in numbers.pruned]
         first = self._ledger_writer.allocate_numbers(len(new))
         pruned_numbers = numbers.pruned | {name: number for number, name in enumerate(new, first)}
@@ -245,7 +252,7 @@ class RowWriter:
             plain = pack_record(name, record, site_numbers, numbers.forgotten.get(name))
             encrypted, secret = self._encrypt("record", plain)
             mark = row_mark(secret, subject_tag(self._store_secret, record.subject))
-            entry = numbers.archived[name] if name in view.warranties.archive else None
+            entry = numbers.archived[name] if name in version.warranties.archive else None
             if name in numbers.pruned:
                 updates.append({"number_": number, "entry_": entry, "mark_": mark, "record_": encrypted})
                 new_secrets.append({"number_": number, "secret_": secret})
@@ -259,7 +266,9 @@ class RowWriter:
             self._connection.execute(_UPDATE_RECORD, updates)
         return replace(numbers, pruned=pruned_numbers)
 
-    def _write_anchors(self, numbers: RowNumbers, view: View, changed: set[int], gone: Sequence[int]) -> RowNumbers:
+    def _write_anchors(
+        self, numbers: RowNumbers, version: Version, changed: set[int], gone: Sequence[int]
+    ) -> RowNumbers:
         """Anchors that are new or have changed, and those that nothing refers to any more."""
         known = dict(numbers.anchors)
         for number in gone:
@@ -268,7 +277,7 @@ class RowWriter:
             )
             self._destroy_secrets([known.pop(number)])
         for number in sorted(changed):
-            weights, secret = self._encrypt("anchor", pack_anchor(view.warranties.anchors[number], view))
+            weights, secret = self._encrypt("anchor", pack_anchor(version.warranties.anchors[number], version))
             if number in known:
                 self._connection.execute(_UPDATE_SECRET, {"number_": known[number], "secret_": secret})
                 self._connection.execute(
@@ -302,7 +311,7 @@ class RowWriter:
         return encrypt(secret, purpose, plain), secret
 
 
-def _gone_rows(before: View, after: View) -> IndexArray:
+def _gone_rows(before: Version, after: Version) -> IndexArray:
     """Rows of `before` that are not live in `after`."""
     if after.entries is before.entries:
         return np.flatnonzero(~after.alive[before.slots])
@@ -311,6 +320,6 @@ def _gone_rows(before: View, after: View) -> IndexArray:
     return np.array([row for row, name in enumerate(names) if name not in staying], dtype=np.int64)
 
 
-def _ids_at(view: View, rows: IndexArray) -> list[str]:
-    ids = view.entries.ids
-    return [ids[slot] or "" for slot in view.slots[rows].tolist()]
+def _ids_at(version: Version, rows: IndexArray) -> list[str]:
+    ids = version.entries.ids
+    return [ids[slot] or "" for slot in version.slots[rows].tolist()]

@@ -22,7 +22,7 @@ from expunge.certificates.warranty import Anchor, Archived, Record
 from expunge.errors import ExpungeError, VerificationError
 from expunge.memory.memory import Memory
 from expunge.memory.snapshot import build_memory
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.problem.tolerances import ACCEPTANCE
 from expunge.solver.state import BOUND
 from expunge.store.backends.database import CheckedConnection
@@ -97,9 +97,9 @@ class LoadedMemory:
     row_numbers: RowNumbers
 
 
-def pack_state(view: View, attributes: MemoryAttributes) -> bytes:
+def pack_state(version: Version, attributes: MemoryAttributes) -> bytes:
     """What is kept of a version beside its entries, before encryption."""
-    state, sites = view.state, view.sites
+    state, sites = version.state, version.sites
     header = {
         "cap": state.cap.hex(),
         "sigma": state.gram.sigma.hex(),
@@ -108,8 +108,8 @@ def pack_state(view: View, attributes: MemoryAttributes) -> bytes:
         "initial_size": attributes.initial_size,
         "nu": None if attributes.nu is None else attributes.nu.hex(),
         "next_id": attributes.next_id,
-        "travel": view.warranties.travel.hex(),
-        "anchors": [_anchor_header(number, anchor) for number, anchor in view.warranties.anchors.items()],
+        "travel": version.warranties.travel.hex(),
+        "anchors": [_anchor_header(number, anchor) for number, anchor in version.warranties.anchors.items()],
     }
     first = np.zeros(state.sites, dtype=np.int64)
     first[sites[::-1]] = np.arange(sites.size)[::-1]
@@ -124,9 +124,9 @@ def pack_state(view: View, attributes: MemoryAttributes) -> bytes:
     return _LENGTHS.pack(*(len(part) for part in parts)) + b"".join(parts)
 
 
-def pack_anchor(anchor: Anchor, view: View) -> bytes:
+def pack_anchor(anchor: Anchor, version: Version) -> bytes:
     """Weights and similarities of an anchor by row of a version, before encryption; rows added later are left out."""
-    sites = view.sites
+    sites = version.sites
     known = np.minimum(sites, anchor.alpha.size - 1)
     here = sites < anchor.alpha.size
     table = np.stack([np.where(here, column[known], 0.0) for column in (anchor.alpha, anchor.similarity)])
@@ -179,11 +179,11 @@ def load_memory(connection: CheckedConnection, number: int, *, edit: int | None 
         raise _inconsistent(row.name, problem) from None
     except _MALFORMED as problem:
         raise _inconsistent(row.name, problem) from None
-    view = loaded.memory._view
-    if view.digest != row.digest.hex():
+    version = loaded.memory.version
+    if version.digest != row.digest.hex():
         raise VerificationError(f"the stored memory {row.name!r} does not have the digest of its last receipt")
-    if not view.check.passed:
-        raise VerificationError(f"the stored memory {row.name!r} fails the check: residual {view.check.worst:.3g}")
+    if not version.check.passed:
+        raise VerificationError(f"the stored memory {row.name!r} fails the check: residual {version.check.worst:.3g}")
     return loaded
 
 

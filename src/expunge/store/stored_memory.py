@@ -22,7 +22,7 @@ from expunge.memory.entries import check_subject, listed
 from expunge.memory.memory import Memory
 from expunge.memory.reader import Found, MemoryReader
 from expunge.memory.receipt import Action, Receipt
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.problem.problem import as_count
 from expunge.store.backends.database import CheckedConnection
 from expunge.store.edits.crash_points import crash_point
@@ -104,11 +104,11 @@ class StoredMemory(MemoryReader):
         return self.version.edit
 
     @property
-    def version(self) -> View:
+    def version(self) -> Version:
         """The current version, brought up to date."""
         return self._current().version
 
-    def look(self, at: Callable[[View], Found]) -> Found:
+    def look(self, at: Callable[[Version], Found]) -> Found:
         """Return what `at` makes of the current version; `at` is called again if an edit comes in between."""
         return self._current().look(at)
 
@@ -160,8 +160,8 @@ class StoredMemory(MemoryReader):
         if dry_run:
             return self._preview(edit, expected)
 
-        def same(view: View, name: str) -> bool:
-            return same_entry(view, name, key, value, payload)
+        def same(version: Version, name: str) -> bool:
+            return same_entry(version, name, key, value, payload)
 
         return self._apply(edit, "admission", request, expected, same=same)
 
@@ -256,13 +256,13 @@ class StoredMemory(MemoryReader):
     def holds_on(self, names: Iterable[str]) -> dict[str, Hold]:
         """Which of these entries must not be erased, and by which hold."""
         holds = self._holds()
-        return self.look(lambda view: holds_on_entries(holds, view, names))
+        return self.look(lambda version: holds_on_entries(holds, version, names))
 
     def has_subject(self, subject: str) -> bool:
         """Whether an entry of a subject is here, live, archived or forgotten."""
-        view = self.version
-        live = any(view.alive[slot] for slot in view.entries.slots_of.get(subject, ()) if slot < view.count)
-        return live or any(record.subject == subject for record in view.warranties.records.values())
+        version = self.version
+        live = any(version.alive[slot] for slot in version.entries.slots_of.get(subject, ()) if slot < version.count)
+        return live or any(record.subject == subject for record in version.warranties.records.values())
 
     def locked(self) -> AbstractContextManager[CheckedConnection]:
         """Hold the memory's lock, whether or not its stored version can be loaded."""
@@ -298,7 +298,7 @@ class StoredMemory(MemoryReader):
         request: Request | None,
         expected: str | None,
         *,
-        same: Callable[[View, str], bool] | None = None,
+        same: Callable[[Version, str], bool] | None = None,
         new_nu: float | None = None,
     ) -> SignedReceipt:
         """One edit: lock, agree on the version, prepare, write, commit, publish."""
@@ -348,15 +348,15 @@ def _repeated(
     connection: CheckedConnection,
     memory: Memory,
     answer: dict[str, Any],
-    same: Callable[[View, str], bool] | None,
+    same: Callable[[Version, str], bool] | None,
 ) -> SignedReceipt:
     """The answer to a repeated request; what was refused is refused again."""
     receipt = receipt_from_json(answer["receipt"], read_leaf(connection, answer["receipt"]["index"]).envelope)
     if answer["refusal"] is not None:
         raise refusal_from_json(answer["refusal"], receipt)
     if same is not None:
-        view, name = memory.version, receipt.applied[0]
-        digest = commitment_of(view, name)
-        if digest is not None and digest.hex() == answer["commitment"] and not same(view, name):
+        version, name = memory.version, receipt.applied[0]
+        digest = commitment_of(version, name)
+        if digest is not None and digest.hex() == answer["commitment"] and not same(version, name):
             raise Conflict("this idempotency key was used to admit another entry; nothing was done")
     return receipt

@@ -16,7 +16,7 @@ from sqlalchemy import func, select
 from expunge.errors import Busy, StoreError
 from expunge.memory.memory import Memory
 from expunge.memory.receipt import Receipt
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.store.backends.database import CheckedConnection
 from expunge.store.backends.tables import holds, states
 from expunge.store.edits.crash_points import crash_point
@@ -107,11 +107,11 @@ class VersionCache:
         return self._loaded
 
 
-def refuse_direct_edit(before: View, after: View, receipt: Receipt) -> None:
+def refuse_direct_edit(before: Version, after: Version, receipt: Receipt) -> None:
     """The journal of a stored memory between its edits."""
     raise StoreError("edit a stored memory through its store")
 
 
 def _is_current(loaded: LoadedMemory, row: Any) -> bool:
-    view = loaded.memory._view
-    return bool(view.edit == row.edit and bytes.fromhex(view.digest) == row.digest)
+    version = loaded.memory.version
+    return bool(version.edit == row.edit and bytes.fromhex(version.digest) == row.digest)

@@ -36,7 +36,7 @@ def test_readiness_is_that_of_the_store(service: ServiceClient, monkeypatch: pyt
     def gone(*_: Any) -> Any:
         raise StoreError("the database could not do it")
 
-    monkeypatch.setattr(type(service.store._database), "glance", gone)
+    monkeypatch.setattr(type(service.store._database), "reading", gone)
     assert service.client.get("/ready").status_code == 503
     assert service.client.get("/health").status_code == 200
 

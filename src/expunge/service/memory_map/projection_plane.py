@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from expunge.ledger.receipt_parsing import parse_predicate
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.service.json_response import groups_of, remaining_fraction
 from expunge.service.memory_map.contour import zero_lines
 from expunge.store import Leaf
@@ -50,40 +50,40 @@ class Projection:
         return np.asarray(self.mean + point @ self.axes)
 
 
-_planes: WeakKeyDictionary[View, Projection] = WeakKeyDictionary()
+_planes: WeakKeyDictionary[Version, Projection] = WeakKeyDictionary()
 
 
-def projection_of(view: View) -> Projection:
+def projection_of(version: Version) -> Projection:
     """The plane that shows most of the live keys."""
-    found = _planes.get(view)
+    found = _planes.get(version)
     if found is None:
-        found = _planes[view] = _projection(view.keys)
+        found = _planes[version] = _projection(version.keys)
     return found
 
 
-def map_content(view: View) -> dict[str, Any]:
+def map_content(version: Version) -> dict[str, Any]:
     """The map, without what the ledger knows of erased entries."""
-    plane = projection_of(view)
-    archive = view.warranties.archive
-    places = plane.project(view.keys)
-    slack = view.state.slack[view.sites]
+    plane = projection_of(version)
+    archive = version.warranties.archive
+    places = plane.project(version.keys)
+    slack = version.state.slack[version.sites]
     live = [
         {"id": name, "subject": subject, "group": group, "x": x, "y": y, "coefficient": weight, "slack": gap}
         for name, subject, group, (x, y), weight, gap in zip(
-            view.ids,
-            view.subjects,
-            groups_of(view),
+            version.ids,
+            version.subjects,
+            groups_of(version),
             places.tolist(),
-            view.coefficients.tolist(),
+            version.coefficients.tolist(),
             slack.tolist(),
             strict=True,
         )
     ]
     archived, forgotten = [], []
-    for row in view.warranties.rows(view.state):
+    for row in version.warranties.rows(version.state):
         about = {
             "id": row.id,
-            "subject": view.warranties.records[row.id].subject,
+            "subject": version.warranties.records[row.id].subject,
             "slack": row.slack,
             "remaining": row.remaining,
             "fraction": remaining_fraction(row),
@@ -95,14 +95,14 @@ def map_content(view: View) -> dict[str, Any]:
         else:
             forgotten.append(about)
     return {
-        "digest": view.digest,
-        "edit": view.edit,
-        "dimension": int(view.keys.shape[1]),
+        "digest": version.digest,
+        "edit": version.edit,
+        "dimension": int(version.keys.shape[1]),
         "projection": {"kind": plane.kind, "mean": plane.mean, "axes": plane.axes, "explained": plane.explained},
         "entries": live,
         "archived": archived,
         "forgotten": forgotten,
-        "boundary": _boundary(view) if view.keys.shape[1] == 2 else None,
+        "boundary": _boundary(version) if version.keys.shape[1] == 2 else None,
     }
 
 
@@ -165,14 +165,14 @@ def _shares(powers: Vector, total: float) -> tuple[float, float]:
     return float(powers[0] / total), float(powers[1] / total) if powers.size > 1 else 0.0
 
 
-def _boundary(view: View) -> dict[str, Any]:
+def _boundary(version: Version) -> dict[str, Any]:
     """The slack g on a grid around all entries, positive inside, and the lines on which it is zero."""
-    sigma = view.state.gram.sigma
-    keys = np.vstack([view.keys, *(entry.key for entry in view.warranties.archive.values())])
+    sigma = version.state.gram.sigma
+    keys = np.vstack([version.keys, *(entry.key for entry in version.warranties.archive.values())])
     room = 0.5 * sigma + 0.1 * np.ptp(keys, axis=0)
     low, high = keys.min(axis=0) - room, keys.max(axis=0) + room
     x, y = np.linspace(low[0], high[0], _GRID_POINTS), np.linspace(low[1], high[1], _GRID_POINTS)
     across, up = np.meshgrid(x, y)
     points = np.column_stack([across.ravel(), up.ravel()])
-    values = view.solution.slack(points).reshape(_GRID_POINTS, _GRID_POINTS)
+    values = version.solution.slack(points).reshape(_GRID_POINTS, _GRID_POINTS)
     return {"polylines": zero_lines(x, y, values), "grid": {"x": x, "y": y, "values": values}}

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from expunge.certificates.certificate import ReserveCertificate
 from expunge.errors import InputError
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.service.auth import context_of, memory_of, needs, router
 from expunge.service.json_response import groups_of, payload_content, response_with_etag, warranty_content
 from expunge.service.memory_map.projection_plane import ERASURES, erased_content, map_content
@@ -34,13 +34,13 @@ async def list_entries(
     size = page_size(context.settings.limits, limit)
     after = position(cursor_, str)
 
-    def page(view: View) -> tuple[dict[str, Any], str]:
-        groups, slack = groups_of(view), view.state.slack[view.sites]
-        places = ((sort_key(item), row) for row, item in enumerate(view.ids))
+    def page(version: Version) -> tuple[dict[str, Any], str]:
+        groups, slack = groups_of(version), version.state.slack[version.sites]
+        places = ((sort_key(item), row) for row, item in enumerate(version.ids))
         following = sorted(place for place in places if after is None or place[0] > after)
-        rows = [_live(view, row, groups[row], float(slack[row]), content) for _, row in following[:size]]
+        rows = [_live(version, row, groups[row], float(slack[row]), content) for _, row in following[:size]]
         more = cursor(following[size - 1][0]) if len(following) > size else None
-        return {"items": rows, "next": more}, view.digest
+        return {"items": rows, "next": more}, version.digest
 
     return response_with_etag(*await context.executor.read(lambda: memory_of(request).look(page)))
 
@@ -49,16 +49,16 @@ async def list_entries(
 async def show_entry(request: Request, name: str, entry: str) -> Response:
     """One entry with its content, live, archived, or forgotten: of those there is no content left."""
 
-    def content_of(view: View) -> tuple[dict[str, Any], str]:
-        slot, record = view.slot(entry), view.warranties.records.get(entry)
+    def content_of(version: Version) -> tuple[dict[str, Any], str]:
+        slot, record = version.slot(entry), version.warranties.records.get(entry)
         if slot is not None:
-            row = int(np.searchsorted(view.slots, slot))
-            content = _live(view, row, groups_of(view)[row], float(view.state.slack[view.sites[row]]), True)
+            row = int(np.searchsorted(version.slots, slot))
+            content = _live(version, row, groups_of(version)[row], float(version.state.slack[version.sites[row]]), True)
         elif record is not None:
-            content = _pruned(view, entry)
+            content = _pruned(version, entry)
         else:
             raise InputError("there is no such entry in this memory", code="not-found")
-        return content, view.digest
+        return content, version.digest
 
     return response_with_etag(*await context_of(request).executor.read(lambda: memory_of(request).look(content_of)))
 
@@ -106,40 +106,40 @@ async def list_warranties(
     size = page_size(context.settings.limits, limit)
     after = position(cursor_, str)
 
-    def page(view: View) -> tuple[dict[str, Any], str]:
-        rows = [row for row in view.warranties.rows(view.state) if status in (None, row.status)]
+    def page(version: Version) -> tuple[dict[str, Any], str]:
+        rows = [row for row in version.warranties.rows(version.state) if status in (None, row.status)]
         rows = sorted(
             (row for row in rows if after is None or sort_key(row.id) > after), key=lambda row: sort_key(row.id)
         )
-        records = view.warranties.records
+        records = version.warranties.records
         items = [warranty_content(row, records[row.id].subject) for row in rows[:size]]
         more = cursor(sort_key(rows[size - 1].id)) if len(rows) > size else None
-        return {"items": items, "next": more}, view.digest
+        return {"items": items, "next": more}, version.digest
 
     return response_with_etag(*await context.executor.read(lambda: memory_of(request).look(page)))
 
 
-def _live(view: View, row: int, group: str, slack: float, content: bool) -> dict[str, Any]:
+def _live(version: Version, row: int, group: str, slack: float, content: bool) -> dict[str, Any]:
     about: dict[str, Any] = {
-        "id": view.ids[row],
-        "subject": view.subjects[row],
+        "id": version.ids[row],
+        "subject": version.subjects[row],
         "group": group,
-        "coefficient": float(view.coefficients[row]),
+        "coefficient": float(version.coefficients[row]),
         "slack": slack,
     }
     if content:
         about |= {
-            "key": view.keys[row],
-            "value": view.values[row],
-            "payload": payload_content(view.entries.payloads[view.slots[row]]),
+            "key": version.keys[row],
+            "value": version.values[row],
+            "payload": payload_content(version.entries.payloads[version.slots[row]]),
         }
     return about
 
 
-def _pruned(view: View, name: str) -> dict[str, Any]:
-    warranties = view.warranties
+def _pruned(version: Version, name: str) -> dict[str, Any]:
+    warranties = version.warranties
     record, kept = warranties.records[name], warranties.archive.get(name)
-    slack = warranties.remaining(view.state, [name]).get(name, 0.0)
+    slack = warranties.remaining(version.state, [name]).get(name, 0.0)
     about = {"id": name, "subject": record.subject, "coefficient": 0.0, "slack": slack}
     if kept is None:
         return about | {"group": "forgotten"}

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from expunge.errors import InputError
 from expunge.memory.queries import search as find
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.problem.problem import as_point, as_points
 from expunge.service.auth import context_of, memory_of, needs, router
 from expunge.service.json_response import groups_of, response_with_etag
@@ -31,10 +31,14 @@ async def read(request: Request, name: str, body: ReadQueries) -> Response:
     check_batch(context.settings.limits.queries, "queries", len(body.queries))
     check_vectors(context.settings.limits, "queries", *body.queries)
 
-    def content_of(view: View) -> tuple[dict[str, Any], str]:
-        points = as_points(body.queries, "queries", dimension=view.keys.shape[1])
-        readouts = view.readout(points)
-        return {"digest": view.digest, "readouts": readouts, "scores": view.solution.score(points)}, view.digest
+    def content_of(version: Version) -> tuple[dict[str, Any], str]:
+        points = as_points(body.queries, "queries", dimension=version.keys.shape[1])
+        readouts = version.readout(points)
+        return {
+            "digest": version.digest,
+            "readouts": readouts,
+            "scores": version.solution.score(points),
+        }, version.digest
 
     return response_with_etag(*await context.executor.read(lambda: memory_of(request).look(content_of)))
 
@@ -45,9 +49,9 @@ async def search(request: Request, name: str, body: SearchQuery) -> Response:
     context = context_of(request)
     check_vectors(context.settings.limits, "query", body.query)
 
-    def content_of(view: View) -> tuple[dict[str, Any], str]:
-        point = as_point(body.query, "query", view.keys.shape[1])[None, :]
-        return {"digest": view.digest, "hits": [_hit(hit) for hit in find(view, point, body.k)]}, view.digest
+    def content_of(version: Version) -> tuple[dict[str, Any], str]:
+        point = as_point(body.query, "query", version.keys.shape[1])[None, :]
+        return {"digest": version.digest, "hits": [_hit(hit) for hit in find(version, point, body.k)]}, version.digest
 
     return response_with_etag(*await context.executor.read(lambda: memory_of(request).look(content_of)))
 
@@ -58,27 +62,27 @@ async def explain(request: Request, name: str, body: ExplanationQuery) -> Respon
     context = context_of(request)
     check_vectors(context.settings.limits, "query", body.query)
 
-    def content_of(view: View) -> tuple[dict[str, Any], str]:
-        point = _query_point(view, body)[None, :]
-        hits = find(view, point, body.k)
-        rows = {item: row for row, item in enumerate(view.ids)}
-        groups = groups_of(view)
+    def content_of(version: Version) -> tuple[dict[str, Any], str]:
+        point = _query_point(version, body)[None, :]
+        hits = find(version, point, body.k)
+        rows = {item: row for row, item in enumerate(version.ids)}
+        groups = groups_of(version)
         carriers = [
-            _hit(hit) | {"coefficient": float(view.coefficients[rows[hit.id]]), "group": groups[rows[hit.id]]}
+            _hit(hit) | {"coefficient": float(version.coefficients[rows[hit.id]]), "group": groups[rows[hit.id]]}
             for hit in hits
         ]
-        x, y = projection_of(view).project(point)[0].tolist()
+        x, y = projection_of(version).project(point)[0].tolist()
         return {
-            "digest": view.digest,
+            "digest": version.digest,
             "query": point[0],
             "x": x,
             "y": y,
-            "readout": view.readout(point)[0],
-            "score": float(view.solution.score(point)[0]),
+            "readout": version.readout(point)[0],
+            "score": float(version.solution.score(point)[0]),
             "hits": carriers,
             "rest": max(0.0, 1.0 - sum(hit.share for hit in hits)),
-            "active": int(np.count_nonzero(view.coefficients)),
-        }, view.digest
+            "active": int(np.count_nonzero(version.coefficients)),
+        }, version.digest
 
     return response_with_etag(*await context.executor.read(lambda: memory_of(request).look(content_of)))
 
@@ -87,7 +91,7 @@ async def explain(request: Request, name: str, body: ExplanationQuery) -> Respon
 async def check(request: Request, name: str) -> Response:
     """Mass, box and stationarity errors of the current state, recomputed from the keys themselves."""
     solution, digest = await context_of(request).executor.read(
-        lambda: memory_of(request).look(lambda view: (view.solution, view.digest))
+        lambda: memory_of(request).look(lambda version: (version.solution, version.digest))
     )
     errors = await context_of(request).executor.read(solution.check)
     return response_with_etag({"digest": digest, **errors.to_json()}, digest)
@@ -100,7 +104,7 @@ async def bounds(request: Request, name: str) -> Response:
     def content_of() -> tuple[dict[str, Any], str]:
         from expunge.certificates.bounds import rigorous_bounds
 
-        solved, digest = memory_of(request).look(lambda view: (view.solution, view.digest))
+        solved, digest = memory_of(request).look(lambda version: (version.solution, version.digest))
         problem = solved.problem
         limits = rigorous_bounds(problem.keys, solved.coefficients, solved.offset, cap=problem.cap, sigma=problem.sigma)
         names = ("gap", "centre", "offset", "score", "evaluation", "coefficient", "eigenvalue")
@@ -111,18 +115,18 @@ async def bounds(request: Request, name: str) -> Response:
     return response_with_etag(*await context_of(request).executor.read(content_of))
 
 
-def _query_point(view: View, body: ExplanationQuery) -> Vector:
+def _query_point(version: Version, body: ExplanationQuery) -> Vector:
     """The point that a query for an explanation names."""
     if body.like is not None:
-        slot = view.slot(body.like)
+        slot = version.slot(body.like)
         if slot is None:
             raise InputError("there is no such live entry in this memory", code="not-found")
-        return np.asarray(view.keys[int(np.searchsorted(view.slots, slot))])
+        return np.asarray(version.keys[int(np.searchsorted(version.slots, slot))])
     if body.at is not None:
         if np.abs(body.at).max() > 1e100:
             raise InputError("at: the place is too far away")
-        return projection_of(view).lift(np.asarray(body.at, dtype=np.float64))
-    return as_point(body.query, "query", view.keys.shape[1])
+        return projection_of(version).lift(np.asarray(body.at, dtype=np.float64))
+    return as_point(body.query, "query", version.keys.shape[1])
 
 
 def _hit(hit: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Connection, CursorResult, Engine, Executable, Label, Select
+from sqlalchemy import Column, Connection, Engine, Label, Select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from expunge.errors import Busy, ExpungeError, StoreError, VerificationError
@@ -44,6 +44,8 @@ class CheckedConnection:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        # There is nothing to check in what is written.
+        self.execute, self.commit, self.rollback = connection.execute, connection.commit, connection.rollback
 
     def rows(self, query: Select[Any]) -> list[Any]:
         """All rows of a query."""
@@ -68,18 +70,6 @@ class CheckedConnection:
         with self.connection.execute(query.execution_options(yield_per=_BATCH)) as found:
             for rows in found.partitions():
                 yield _checked(rows, query)
-
-    def execute(self, statement: Executable, parameters: Any = None) -> CursorResult[Any]:
-        """Run a statement that writes; rows that it returns are not checked."""
-        return self.connection.execute(statement, parameters)
-
-    def commit(self) -> None:
-        """Make what was written durable."""
-        self.connection.commit()
-
-    def rollback(self) -> None:
-        """End the transaction; what was not committed is lost."""
-        self.connection.rollback()
 
 
 class Database(ABC):

@@ -10,7 +10,7 @@ import numpy as np
 from expunge.errors import ExpungeError, Refused, StoreError
 from expunge.memory.memory import Memory
 from expunge.memory.receipt import Outcome, Receipt
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.store.legal_holds import Hold, hold_reason, holds_on_entries
 from expunge.store.row_writer import erased_ids
 
@@ -51,13 +51,13 @@ def preview_edit(memory: Memory, edit: Edit, holds: list[Hold]) -> Preview:
     """What an edit would do. The memory's journal and guard are used for it, and left to the caller to set again."""
     previews: list[Preview] = []
 
-    def guard(view: View, names: tuple[str, ...]) -> None:
+    def guard(version: Version, names: tuple[str, ...]) -> None:
         """A hold on an entry that the edit names is the answer, without a try."""
-        if held := holds_on_entries(holds, view, names):
-            previews.append(_refused(view, hold_reason(held)))
+        if held := holds_on_entries(holds, version, names):
+            previews.append(_refused(version, hold_reason(held)))
             raise _PreviewReady
 
-    def journal(before: View, after: View, receipt: Receipt) -> None:
+    def journal(before: Version, after: Version, receipt: Receipt) -> None:
         if receipt.outcome == "refused":
             return
         held = holds_on_entries(holds, before, erased_ids(before, after))
@@ -77,7 +77,7 @@ def preview_edit(memory: Memory, edit: Edit, holds: list[Hold]) -> Preview:
     raise StoreError("the dry run came to no end")
 
 
-def _preview_of(before: View, after: View, receipt: Receipt) -> Preview:
+def _preview_of(before: Version, after: Version, receipt: Receipt) -> Preview:
     """What the edit between two versions amounts to."""
     staying = [name for name in _names(after) if before.slot(name) is not None]
     old, new = _weights(before), _weights(after)
@@ -97,13 +97,13 @@ def _preview_of(before: View, after: View, receipt: Receipt) -> Preview:
     )
 
 
-def _refused(view: View, reason: str) -> Preview:
-    return Preview("refused", (), view.size, view.deletable, reason=reason)
+def _refused(version: Version, reason: str) -> Preview:
+    return Preview("refused", (), version.size, version.deletable, reason=reason)
 
 
-def _names(view: View) -> list[str]:
-    return [view.entries.ids[slot] or "" for slot in view.slots.tolist()]
+def _names(version: Version) -> list[str]:
+    return [version.entries.ids[slot] or "" for slot in version.slots.tolist()]
 
 
-def _weights(view: View) -> dict[str, float]:
-    return dict(zip(_names(view), view.coefficients.tolist(), strict=True))
+def _weights(version: Version) -> dict[str, float]:
+    return dict(zip(_names(version), version.coefficients.tolist(), strict=True))

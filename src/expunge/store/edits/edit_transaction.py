@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from expunge.attestation.statements import attest, attest_expiry, commitment_of
 from expunge.errors import DeletionRefused, ExpungeError, Refused, Stale
 from expunge.memory.receipt import Action, Receipt, RefusalReason
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.store.backends.database import CheckedConnection, Database
 from expunge.store.edits.crash_points import crash_point
 from expunge.store.edits.idempotency import Request
@@ -62,13 +62,13 @@ class EditTransaction:
         self._request = request
         self._new_nu = new_nu
         self._has_holds = has_holds
-        self._written: tuple[SignedReceipt, RowNumbers, View, bool] | None = None
+        self._written: tuple[SignedReceipt, RowNumbers, Version, bool] | None = None
         # Set by the commit.
         self.signed: SignedReceipt | None = None
         self.row_numbers: RowNumbers | None = None
-        self.after: View | None = None
+        self.after: Version | None = None
 
-    def write(self, before: View, after: View, receipt: Receipt) -> None:
+    def write(self, before: Version, after: Version, receipt: Receipt) -> None:
         """State, leaf and erasure, in one transaction; a refusal is committed when its reason is known."""
         crash_point("solved")
         self.require_no_hold(before, erased_ids(before, after) if after is not before else [])
@@ -76,33 +76,33 @@ class EditTransaction:
         if receipt.outcome != "refused":
             self.commit(None)
 
-    def require_no_hold(self, view: View, names: Sequence[str]) -> None:
+    def require_no_hold(self, version: Version, names: Sequence[str]) -> None:
         """Raise ForbiddenByHold if one of these entries must be kept."""
         if names and self._has_holds:
-            held = holds_on_entries(read_holds(self._connection, self._context.number), view, names)
+            held = holds_on_entries(read_holds(self._connection, self._context.number), version, names)
             if held:
                 raise ForbiddenByHold(held)
 
     def refuse(self, held: dict[str, Hold], started: float) -> Refused:
         """Write the refusal of an erasure that holds forbid, and commit it; return what to raise."""
-        view = self._loaded.memory.version
+        version = self._loaded.memory.version
         reason = RefusalReason("legal_hold", float(len(held)), 0.0)
         receipt = Receipt(
             action=self._action,
             outcome="refused",
             applied=(),
-            check=view.check,
+            check=version.check,
             attempts=(),
             covers=f"nothing: the {self._action} was refused",
-            state_before=view.digest,
-            state_after=view.digest,
+            state_before=version.digest,
+            state_after=version.digest,
             seconds=time.perf_counter() - started,
             refusal=reason,
             details={"held": sorted(held)},
         )
         self._loaded.memory.outcomes["refused"] += 1
         problem = DeletionRefused(hold_reason(held), receipt=receipt)
-        self._write(view, view, receipt)
+        self._write(version, version, receipt)
         self.commit(problem)
         return problem
 
@@ -132,7 +132,7 @@ class EditTransaction:
             self._context.database.truncate_log(self._connection)
             crash_point("log_truncated")
 
-    def _write(self, before: View, after: View, receipt: Receipt) -> None:
+    def _write(self, before: Version, after: Version, receipt: Receipt) -> None:
         context, identity, old_numbers = self._context, self._context.identity, self._loaded.row_numbers
         attributes = MemoryAttributes.of(self._loaded.memory)
         if receipt.outcome == "rebuilt":

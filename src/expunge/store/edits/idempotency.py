@@ -17,7 +17,7 @@ from sqlalchemy import insert, select
 
 from expunge.errors import Conflict, InputError
 from expunge.memory.entries import encode_payload
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.problem.problem import as_point
 from expunge.store.backends.database import CheckedConnection
 from expunge.store.backends.tables import requests
@@ -73,12 +73,12 @@ class Request:
         connection.execute(insert(requests), row)
 
 
-def same_entry(view: View, name: str, key: npt.ArrayLike, value: npt.ArrayLike, payload: Any) -> bool:
+def same_entry(version: Version, name: str, key: npt.ArrayLike, value: npt.ArrayLike, payload: Any) -> bool:
     """Whether the entry that an earlier admission named, as far as it still exists, is the one given now."""
-    slot, archived = view.slot(name), view.warranties.archive.get(name)
+    slot, archived = version.slot(name), version.warranties.archive.get(name)
     if slot is not None:
-        found = (view.state.gram.keys[view.entries.site[slot]], view.entries.values[slot])
-        stored_payload = view.entries.payloads[slot]
+        found = (version.state.gram.keys[version.entries.site[slot]], version.entries.values[slot])
+        stored_payload = version.entries.payloads[slot]
     elif archived is not None:
         found, stored_payload = (archived.key, archived.value), archived.payload
     else:

@@ -163,26 +163,28 @@ def _verify_memory(
     if row.uuid not in last or row.uuid in dropped:
         raise VerificationError(f"the ledger knows no memory {row.name!r}")
     loaded, receipt = load_memory(connection, row.number), last[row.uuid]
-    memory, view = loaded.memory, loaded.memory._view
+    memory, version = loaded.memory, loaded.memory.version
     size = connection.value(select(states.c.size).where(states.c.memory == row.number))
-    if size != view.size:
-        raise VerificationError(f"{row.name!r} is listed with {size} entries, and has {view.size}")
+    if size != version.size:
+        raise VerificationError(f"{row.name!r} is listed with {size} entries, and has {version.size}")
     _verify_marks(connection, row, loaded, secret)
-    if (view.digest, view.edit) != (receipt.state_after, receipt.edit):
-        raise VerificationError(f"{row.name!r} is at edit {view.edit}; its last receipt is about edit {receipt.edit}")
-    if (view.size, len(view.warranties.records)) != (receipt.after.live, receipt.after.pruned):
+    if (version.digest, version.edit) != (receipt.state_after, receipt.edit):
+        raise VerificationError(
+            f"{row.name!r} is at edit {version.edit}; its last receipt is about edit {receipt.edit}"
+        )
+    if (version.size, len(version.warranties.records)) != (receipt.after.live, receipt.after.pruned):
         raise VerificationError(f"{row.name!r} does not have the entries that its last receipt counts")
     check = memory.check()
     if not check.passed:
         raise VerificationError(f"{row.name!r} fails the check: residual {check.worst:.3g}")
-    return view.size
+    return version.size
 
 
 def _verify_marks(connection: CheckedConnection, row: Any, loaded: LoadedMemory, secret: bytes) -> None:
     """Every entry and record is found by its own subject, so that no erasure passes it by."""
-    view, numbers = loaded.memory._view, loaded.row_numbers
-    archive, records = view.warranties.archive, view.warranties.records
-    subjects = dict(zip(numbers.entries.tolist(), view.subjects, strict=True))
+    version, numbers = loaded.memory.version, loaded.row_numbers
+    archive, records = version.warranties.archive, version.warranties.records
+    subjects = dict(zip(numbers.entries.tolist(), version.subjects, strict=True))
     subjects |= {number: archive[name].subject for name, number in numbers.archived.items()}
     subjects_of = {
         entries: subjects,

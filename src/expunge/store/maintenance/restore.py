@@ -27,7 +27,7 @@ from expunge.ledger.receipt_format import MAX_LISTED, PREDICATE_TYPE, Predicate
 from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.ledger.statement import Statement, Subject, parse_statement
 from expunge.memory.receipt import Receipt
-from expunge.memory.version import View
+from expunge.memory.version import Version
 from expunge.store.backends.database import CheckedConnection, Database, translate_errors
 from expunge.store.backends.schema_version import check_schema, schema_version
 from expunge.store.backends.tables import checkpoints, holds, ledger, memories, requests, secrets, states, store
@@ -150,9 +150,9 @@ class _History:
 
     def erased(self, loaded: LoadedMemory) -> list[str]:
         """Entries of a memory whose content, or whose record, must not come back."""
-        view = loaded.memory._view
+        version = loaded.memory.version
         gone = self.deleted | self.forgotten
-        content = {name: commitment_of(view, name) for name in (*loaded.memory.ids, *view.warranties.archive)}
+        content = {name: commitment_of(version, name) for name in (*loaded.memory.ids, *version.warranties.archive)}
         found = [name for name, digest in content.items() if digest is not None and digest.hex() in gone]
         return found + [name for name, digest in loaded.row_numbers.forgotten.items() if digest.hex() in self.deleted]
 
@@ -271,7 +271,7 @@ class _Restoration:
         statements: list[tuple[Statement, str, int]] = []
         if stored is not None and edited_since:
             statement = attest_restoration(
-                memory._view,
+                memory.version,
                 state_before=last.state_after,
                 entries_before=last.after,
                 memory=row.uuid,
@@ -282,7 +282,7 @@ class _Restoration:
             )
             statements.append((statement, "restored", last.edit + 1))
 
-        def journal(before: View, after: View, receipt: Receipt) -> None:
+        def journal(before: Version, after: Version, receipt: Receipt) -> None:
             if receipt.outcome == "refused":
                 return
             statement = attest(
@@ -311,12 +311,12 @@ class _Restoration:
         for statement, kind, edit in statements:
             self._ledger_writer.append(self._identity.sign(statement), kind, row.uuid, edit)
         self._numbers[row.number] = number = self._ledger_writer.allocate_numbers(1)
-        view = memory._view
-        self._digests[row.uuid] = view.digest
-        records, forgotten = view.warranties.records, loaded.row_numbers.forgotten
+        version = memory.version
+        self._digests[row.uuid] = version.digest
+        records, forgotten = version.warranties.records, loaded.row_numbers.forgotten
         left = {name: digest for name, digest in forgotten.items() if name in records}
         writer = RowWriter(self._database, self._connection, self._ledger_writer, self._identity.secret, number)
-        writer.insert_memory(row.uuid, row.name, view, MemoryAttributes.of(memory), left)
+        writer.insert_memory(row.uuid, row.name, version, MemoryAttributes.of(memory), left)
 
     def _append_released(self, kept: set[int]) -> int:
         """Record that holds placed after the backup are not in force: their terms are gone."""
