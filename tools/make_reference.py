@@ -79,10 +79,10 @@ def error_page() -> str:
         "(`expunge.errors` draws the tree), `error.code` says which case. Codes are stable; the service's problem",
         "types and the command line's messages name them.",
     ]
-    for title, codes in CODES.items():
+    for title, kinds in CODES.items():
         lines += ["", f"## {title.split(' (')[0]}", ""]
         lines += ["| code | class | HTTP | exit | meaning |", "|---|---|---|---|---|"]
-        for code, (kind, meaning) in codes.items():
+        for kind, code, meaning in ((kind, *item) for kind, codes in kinds.items() for item in codes.items()):
             outside = outside_of(_error(kind, code))
             told = f"{outside.status} | {outside.exit}"
             lines.append(f"| `{code}` | `{kind}` | {told} | {cell(meaning)} |")

@@ -22,7 +22,7 @@ from expunge.service.json_response import JsonResponse
 __all__ = ["MEDIA_TYPE", "Unusable", "as_expunge_error", "problem_details", "problem_response"]
 
 MEDIA_TYPE = "application/problem+json"
-_MEANINGS = {code: meaning for codes in CODES.values() for code, (_, meaning) in codes.items()}
+_MEANINGS = {code: meaning for kinds in CODES.values() for codes in kinds.values() for code, meaning in codes.items()}
 # Status of an error that the framework raises → code and message.
 _FRAMEWORK_ERRORS: dict[int, tuple[str, str]] = {
     400: ("malformed", "the body could not be read as JSON"),
