@@ -366,6 +366,6 @@ def test_verifying_loads_nothing_that_made_it(whole: Path) -> None:
         [sys.executable, "-c", program, str(whole / "expiry")], capture_output=True, text=True, check=True
     )
     loaded = set(run.stdout.split())
-    for name in ("audit", "solver", "memory", "transaction", "draft", "warranty", "store", "solution", "partition"):
+    for name in ("audit", "solver", "memory", "certificates", "attestation", "store"):
         assert not {module for module in loaded if module.startswith(f"expunge.{name}")}
     assert not {"daqp", "clarabel", "proxsuite", "sklearn", "joblib", "ray", "torch"} & loaded

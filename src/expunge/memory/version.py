@@ -1,6 +1,6 @@
 """One published version of a memory: the solver's state, the entries it counts, and the check that let it through.
 
-A version is immutable by convention. An edit prepares the next one beside it (`draft`) and replaces the memory's
+A version is immutable by convention. An edit prepares the next one beside it (`pending_edit`) and replaces the memory's
 reference in one assignment.
 """
 
