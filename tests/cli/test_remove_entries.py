@@ -31,6 +31,7 @@ def test_too_many_deletions_are_refused(ward: Path) -> None:
     ids = [row["id"] for row in answers("search", "other", "--at", "0,0", "-n", 100)]
     found = answer("delete", "other", *ids, code=3)
     assert (found["error"], found["exit_code"]) == ("DeletionRefused", 3)
+    assert found["reason"] == "too_few_entries"
     assert found["measured"] == len(ids) > found["allowed"]
     assert answer("delete", "other", *ids, "--dry-run", code=3)["outcome"] == "refused"
     assert "because" in call("delete", "other", *ids, "--dry-run", code=3).stdout
