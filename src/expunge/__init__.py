@@ -1,4 +1,8 @@
-"""A memory you can delete from, and prove it."""
+"""A memory you can delete from, and prove it.
+
+This package exports the stable names and loads them on first use; `import expunge` loads no extra. Start with
+`memory/memory.py`, or with ``docs/reading-the-code.md`` for the whole tree.
+"""
 
 from __future__ import annotations
 

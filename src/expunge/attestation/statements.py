@@ -40,9 +40,8 @@ from expunge.ledger.statement import Statement
 from expunge.memory.receipt import Receipt, RefusalReason
 from expunge.memory.version import Version
 from expunge.problem.check import StateCheck, check_state
-from expunge.problem.kernel import squared_distances
 from expunge.solver.attempts import Attempt
-from expunge.types import Matrix, Vector
+from expunge.types import Vector
 
 __all__ = [
     "Clock",
@@ -248,8 +247,7 @@ def compare_with_reference(version: Version, backend: str = "daqp") -> Compariso
     block = max(1, _BLOCK // keys.shape[0])
     for start in range(0, keys.shape[0], block):
         probes = keys[start : start + block]
-        apart = _readout(probes, keys, values, version.coefficients, sigma)
-        apart -= _readout(probes, keys, values, solved.coefficients, sigma)
+        apart = version.readout(probes) - version.readout(probes, solved.coefficients)
         largest = float(np.max(np.abs(apart)))
         difference = math.inf if math.isnan(largest) else max(difference, largest)
     return Comparison(
@@ -353,12 +351,3 @@ def _time(clock: Clock) -> str:
     if now.tzinfo is None:
         raise InputError("the clock must tell its time zone")
     return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _readout(points: Matrix, keys: Matrix, values: Matrix, coefficients: Vector, sigma: float) -> Matrix:
-    """Σακv / Σακ; kernel values are scaled by the nearest active key's, which cancels."""
-    active = np.flatnonzero(coefficients)
-    distances = squared_distances(points, keys[active])
-    distances -= distances.min(axis=1, keepdims=True)
-    weights = coefficients[active] * np.exp(-distances / sigma**2)
-    return np.asarray(weights @ values[active] / weights.sum(axis=1, keepdims=True))
