@@ -9,9 +9,9 @@ MemoryBank's English chat histories and probing questions::
 
     HF_HUB_OFFLINE=1 python tools/make_samples.py conversations memorybank_en.json memorybank_probing_en.jsonl
 
-The first reproduces its files byte for byte. The second does so for the text; embeddings differ by about 2e-7
-between batch sizes and machines. The pins in ``tests/test_samples.py`` go with the files, and so do the licences
-and notices, which are not written here.
+The first reproduces its files byte for byte. The second does so for the text; embeddings differ by about 2e-7 between
+batch sizes and machines. The pins in ``tests/dataset_loaders/test_bundled.py`` go with the files, and so do the
+licences and notices, which are not written here.
 """
 
 from __future__ import annotations

@@ -105,12 +105,12 @@ def attest(
     """Return the statement about one edit, refused ones included.
 
     ``memory`` is the memory's random UUID, never its name. ``edit`` numbers the edits of one memory in rising order.
-    ``forgotten`` has the commitments of entries pruned in the mode *forget*, which a memory no longer knows; an
-    entry that is not in it is counted and not named. Raises InputError if receipt and views do not belong together, or
-    if more entries were asked for in one deletion than a receipt can name.
+    ``forgotten`` has the commitments of entries pruned in the mode *forget*, which a memory no longer knows; an entry
+    that is not in it is counted and not named. Raises InputError if receipt and versions do not belong together, or if
+    more entries were asked for in one deletion than a receipt can name.
     """
     if receipt.state_before != before.digest or receipt.state_after != after.digest:
-        raise InputError("the receipt is not about these two views; attest an edit within its journal")
+        raise InputError("the receipt is not about these two versions; attest an edit within its journal")
     done = receipt.action
     named = _Names(before, after, forgotten or {})
     details = receipt.details
@@ -262,10 +262,10 @@ def compare_with_reference(version: Version, backend: str = "daqp") -> Compariso
 
 
 class _Names:
-    """Commitments of the entries of two views, and of forgotten ones."""
+    """Commitments of the entries of two versions, and of forgotten ones."""
 
     def __init__(self, before: Version, after: Version, forgotten: Mapping[str, bytes]) -> None:
-        self.views = (before, after)
+        self.versions = (before, after)
         self.forgotten = forgotten
 
     def all(self, names: Iterable[str], *, must: bool = False) -> Listed:
@@ -279,7 +279,7 @@ class _Names:
         return Listed.of((digest for digest in found if digest is not None), len(wanted))
 
     def of(self, name: str) -> bytes | None:
-        found = (commitment_of(version, name) for version in self.views)
+        found = (commitment_of(version, name) for version in self.versions)
         return next((digest for digest in found if digest is not None), self.forgotten.get(name))
 
 

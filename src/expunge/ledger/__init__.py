@@ -1,7 +1,8 @@
 """The append-only log of receipts: hash tree, signed heads, signed envelopes.
 
-This package imports nothing from the solver, the transaction or the store, so a verifier can load it alone.
-Its files come in two halves that share only the hash primitives of :mod:`expunge.ledger.merkle.hashing`:
+It imports the tolerances of `expunge.problem` and nothing of solver, memory or store, so a verifier can load it alone.
+Start with `envelope.py` and `receipt_format.py`; writing and checking the tree share only
+:mod:`expunge.ledger.merkle.hashing`:
 
 ========================  =====================================================================
 writes                    :mod:`~expunge.ledger.merkle.tree` grows the tree and makes proofs

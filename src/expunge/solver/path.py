@@ -2,7 +2,7 @@
 
 `drive` moves the coefficients of some sites to prescribed targets in one coupled motion while every other key
 keeps its KKT condition; several deletions are one path, so their order cannot matter. Each event changes the
-membership of one key. What rounding has left over is for `pivot.finish`, when the check asks for it.
+membership of one key. What rounding has left over is for `active_set.finish`, when the check asks for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Durable memories in SQLite or PostgreSQL, with one signed ledger; `open` opens a store or makes it.
 
-It may import memories, attestation, the ledger and verification, and nothing of the service or the command line.
-Start with :mod:`expunge.store.stored_memory` (what one edit does), then read
+It may import every layer below it, from attestation down to the problem, and nothing of the service or the command
+line. Start with :mod:`expunge.store.stored_memory` (what one edit does), then read
 :mod:`expunge.store.edits.edit_transaction`, :mod:`expunge.store.row_writer` and ``docs/formats/store.md``.
 """
 

@@ -1,9 +1,9 @@
-"""Checks of single artifacts, offline and independent of what made them.
+"""Checks of artifacts, from one receipt to a whole ledger, offline and independent of what made them.
 
 Every ``verify_*`` returns what it has verified or raises a :class:`~expunge.errors.VerificationError` whose ``code``
-says what is wrong. Nothing here imports the solver, the memory, its certificates or a store, and nothing opens a
-connection. Start with `receipt.py`; each module is loaded when its function is first used, so that checking a receipt
-does not load what a proof needs.
+says what is wrong. It imports the ledger and the problem. Nothing here imports the solver, the memory, its certificates
+or a store, and nothing opens a connection. Start with `receipt.py`; each module is loaded when its function is first
+used, so that checking a receipt does not load what a proof needs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """Care for a store as a whole: backups, restoring from them, and the check of every row against the ledger.
 
-It may import the store's rows and its ledger tables, and nothing of `Store`. Start with `backup.py`.
+It may import the layers below the store, and the store's other modules but `Store` itself. Start with `backup.py`.
 """
