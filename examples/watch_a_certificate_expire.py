@@ -18,7 +18,11 @@ except AdmissionRefused as refused:
     print(f"refused: it would end {refused.measured:.0f} certificate; the memory is as it was")
 print(f"admitted all the same: {small.admit([0.0, -10.0], 3.0, id='d').details}")
 (warranty,) = small.warranties()
-print(f"{warranty.id} is {warranty.status}, ended by edit {warranty.expired_at}")
+print(f"{warranty.id} is {warranty.status}")
+print(f"without d it is certified again: {small.delete('d').details}")
+small.delete("a")
+(warranty,) = small.warranties()
+print(f"a was live when c was forgotten, so without a the certificate of c has {warranty.status}")
 
 # Many entries: each keeps one number and two kernel values to live neighbours, and nothing of its content.
 rng = np.random.default_rng(7)

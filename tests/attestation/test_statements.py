@@ -89,7 +89,7 @@ def test_an_archived_entry_keeps_its_commitment() -> None:
 def test_a_forgotten_entry_is_counted_where_it_cannot_be_named() -> None:
     memory = ward_memory()
     memory.prune("forget")
-    name = next(iter(memory.version.warranties.records))
+    name = next(iter(memory.version.warranties.forgotten))
     before, after, receipt, _ = edited(lambda memory: memory.delete(name), memory)
     assert stated(before, after, receipt).applied == replace(
         stated(before, after, receipt).applied, commitments=(), count=1
@@ -140,7 +140,7 @@ def test_what_was_refused_and_why_is_told_in_fields_and_not_in_words() -> None:
 def test_a_refusal_does_not_count_what_is_forgotten() -> None:
     memory = ward_memory()
     memory.prune("forget")
-    forgotten, live = list(memory.version.warranties.records), list(memory.ids)
+    forgotten, live = list(memory.version.warranties.forgotten), list(memory.ids)
     before, after, receipt, _ = edited(lambda memory: memory.delete([*forgotten, *live]), memory)
     assert stated(before, after, receipt).refusal == Refusal("too_few_entries", len(live), memory.deletable)
 

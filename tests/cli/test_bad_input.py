@@ -86,7 +86,7 @@ BAD: list[tuple[str, int, str]] = [
     ("show --store sqlite://", 2, "needs a file"),
     ("show --signing-key log.vkey", 4, "needs 0600"),
     ("show --signing-key none.pem", 4, "no key file"),
-    ("warranties ward --status maybe", 2, "valid or expired"),
+    ("warranties ward --status maybe", 2, "valid, expired or ended"),
     ("warranties nobody", 2, "there is no memory"),
     ("prove nobody", 2, "there is no memory"),
     ("prove ward --out none/x.proof", 4, "cannot write"),

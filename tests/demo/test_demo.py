@@ -47,7 +47,7 @@ def test_it_tells_the_whole_story(tour: Tour) -> None:
         "inclusion",
         "consistency",
         "evidence",
-        "its certificate is expired, ended by edit 2",
+        "its certificate is expired",
         "the entry is back, with weight 0.033",
         *done.next_commands,
     ):

@@ -41,7 +41,8 @@ def ward() -> Memory:
         payloads=[[None, b"raw\x00", {"text": "ü"}, ""][row % 4] for row in range(20)],
     )
     memory.delete(["entry-3 ü", "entry-10 ü"])
-    memory.admit([1.0, 1.0, 1.0], [0.5, 0.5], payload=b"")
+    memory.prune("forget", sketch=1)
+    memory.admit([1.0, 1.0, 1.0], [0.5, 0.5], id="late", payload=b"")
     return memory
 
 
@@ -89,19 +90,21 @@ def refused(path: Path) -> ExpungeError:
     return problem
 
 
+def published(found: dict[str, Any]) -> dict[str, Any]:
+    """What a file keeps: nothing of the solver, and not what the cap was set for."""
+    offset, cap, sigma, _, _, size = found["numbers"]
+    kept = {name: part for name, part in found.items() if name not in ("state", "margin", "factor", "exact")}
+    return {**kept, "numbers": (offset, cap, sigma, size)}
+
+
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_memory_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
     memory = fitted(PROBLEMS[name])
     memory.save(tmp_path / "memory")
     again = Memory.load(tmp_path / "memory")
-    before, after = snapshot(memory), snapshot(again)
-    for unessential in ("slack", "factor"):
-        # Recomputed on load: equal to rounding, not to the bit.
-        before.pop(unessential, None)
-        after.pop(unessential, None)
-    before["state"].pop("slack")
-    after["state"].pop("slack")
+    before, after = (published(snapshot(each)) for each in (memory, again))
     assert after == before
+    assert_sound(again)
     again.save(tmp_path / "twice")
     assert (tmp_path / "twice").read_bytes() == (tmp_path / "memory").read_bytes()
 
@@ -112,7 +115,7 @@ def test_entries_come_back_with_everything(file: Path) -> None:
     assert [again.payload(name) for name in again.ids] == [memory.payload(name) for name in memory.ids]
     assert again.values.tobytes() == memory.values.tobytes()
     assert again.keys.tobytes() == memory.keys.tobytes()
-    assert (again.nu, again.initial_size, again.cap, again.sigma) == (0.4, 20, memory.cap, memory.sigma)
+    assert (again.nu, again.initial_size, again.cap, again.sigma) == (None, None, memory.cap, memory.sigma)
     assert again.read(memory.keys).tobytes() == memory.read(memory.keys).tobytes()
 
 
@@ -120,8 +123,7 @@ def test_edits_go_on_where_they_stopped(file: Path) -> None:
     memory = Memory.load(file)
     twin = Memory.load(file)
     for each in (memory, twin):
-        receipt = each.admit([2.0, 0.0, -1.0], [0.0, 0.0])
-        assert receipt.applied == ("21",)
+        receipt = each.admit([2.0, 0.0, -1.0], [0.0, 0.0], id="later")
         assert len(receipt.attempts) == 1
         assert receipt.attempts[0].path in ("path", "reserve")
         each.delete("entry-5 ü")
@@ -131,7 +133,7 @@ def test_edits_go_on_where_they_stopped(file: Path) -> None:
         assert_sound(each)
     assert memory.coefficients.tobytes() == twin.coefficients.tobytes()
     with pytest.raises(ValueError, match="taken"):
-        memory.admit([2.0, 0.0, -1.0], [0.0, 0.0], id="21")
+        memory.admit([2.0, 0.0, -1.0], [0.0, 0.0], id="later")
 
 
 def test_a_file_holds_nothing_of_a_deleted_entry(tmp_path: Path) -> None:
@@ -268,10 +270,8 @@ def header_fields() -> list[str]:
         "cap",
         "sigma",
         "offset",
-        "exact",
-        "initial_size",
-        "nu",
-        "next_id",
+        "anchors",
+        "forgotten",
         "ids",
         "subjects",
         "digest",
@@ -326,7 +326,44 @@ def test_another_format_is_named(file: Path) -> None:
     contents = members(file)
     header = json.loads(contents[HEADER])
     write(file, {**contents, HEADER: json.dumps({**header, "format": "expunge/memory/v0"}).encode()})
-    assert "expunge/memory/v1" in str(refused(file))
+    assert "expunge/memory/v2" in str(refused(file))
+
+
+OLD = Path(__file__).parent / "data" / "format-v1.memory"
+
+
+def test_a_file_of_the_old_format_is_fitted_afresh_and_keeps_nothing_of_its_warranties(tmp_path: Path) -> None:
+    """It was written with 14 entries, 6 of them forgotten, and 4 more, all archived."""
+    memory = Memory.load(OLD)
+    assert {*memory.ids[-4:]} == {f"later-{number}" for number in range(4)}
+    assert (memory.payload("entry-6"), memory.payload("entry-5")) == ({"text": "ü"}, b"raw")
+    rows = memory.warranties()
+    assert len(rows) == 6
+    assert {(row.mode, row.status, row.slack) for row in rows} == {("forget", "ended", None)}
+    assert len(memory) == 12
+    fresh = Memory.fit(memory.keys, memory.values, sigma=memory.sigma, cap=memory.cap)
+    assert memory.coefficients.tobytes() == fresh.coefficients.tobytes()
+    memory.save(tmp_path / "new")
+    assert Memory.load(tmp_path / "new").digest == memory.digest
+    assert "expunge/memory/v2" in members(tmp_path / "new")[HEADER].decode()
+
+
+@pytest.mark.parametrize("name", ["keys.npy", "site.npy", "archive_keys.npy", "salt.npy", "payload_end.npy"])
+def test_an_altered_file_of_the_old_format_is_refused(name: str, tmp_path: Path) -> None:
+    contents = members(OLD)
+    altered = bytearray(contents[name])
+    altered[-1] ^= 1
+    write(tmp_path / "altered", {**contents, name: bytes(altered)})
+    assert isinstance(refused(tmp_path / "altered"), VerificationError)
+    write(tmp_path / "shorter", {other: content for other, content in contents.items() if other != name})
+    assert isinstance(refused(tmp_path / "shorter"), VerificationError)
+
+    def cut(arrays: dict[str, Any], _: dict[str, Any]) -> None:
+        arrays[name] = arrays[name][:-1]
+
+    (tmp_path / "forged").write_bytes(OLD.read_bytes())
+    forge(tmp_path / "forged", cut)
+    assert isinstance(refused(tmp_path / "forged"), VerificationError)
 
 
 class Bomb:
@@ -389,12 +426,19 @@ FORGERIES = {
     "alpha-nan": with_array("alpha.npy", put(0, np.nan)),
     "alpha-shorter": with_array("alpha.npy", lambda a: a[:-1]),
     "alpha-uniform": with_array("alpha.npy", lambda a: np.full(a.shape, 1.0 / a.size)),
-    "site-negative": with_array("site.npy", put(0, -1)),
-    "site-too-large": with_array("site.npy", put(0, 10**6)),
-    "site-huge": with_array("site.npy", put(0, 2**62)),
-    "site-swapped": with_array("site.npy", lambda a: a[::-1].copy()),
-    "margin-negative": with_array("margin.npy", put(0, -5)),
-    "margin-too-large": with_array("margin.npy", put(0, 10**6)),
+    "archived-all": with_array("archived.npy", lambda a: np.ones_like(a)),
+    "archived-other": with_array("archived.npy", put(0, 2)),
+    "archived-weighty": with_array("archived.npy", put(0, 1)),
+    "archived-shorter": with_array("archived.npy", lambda a: a[:-1]),
+    "anchor-row-negative": with_array("anchor_rows.npy", put(0, -1)),
+    "anchor-row-too-large": with_array("anchor_rows.npy", put(-1, 10**6)),
+    "anchor-rows-swapped": with_array("anchor_rows.npy", lambda a: a[::-1].copy()),
+    "anchor-rows-fewer": with_array("anchor_rows.npy", lambda a: a[:-1]),
+    "anchor-weight-moved": with_array("anchor_alpha.npy", put(0, 0.5)),
+    "anchor-weight-negative": with_array(
+        "anchor_alpha.npy", lambda a: np.concatenate([[-a[1], a[0] + 2 * a[1]], a[2:]])
+    ),
+    "anchor-weight-nan": with_array("anchor_alpha.npy", put(0, np.nan)),
     "payload-cut": with_array("payload.npy", lambda a: a[:-1]),
     "payload-end-backwards": with_array("payload_end.npy", lambda a: a[::-1].copy()),
     "payload-end-negative": with_array("payload_end.npy", put(-1, -3)),
@@ -432,7 +476,8 @@ def test_a_forged_state_with_its_own_digest_fails_the_check(tmp_path: Path) -> N
 
 def test_ids_that_repeat_are_refused_even_with_matching_digests(tmp_path: Path) -> None:
     memory = ward()
-    memory.version.entries.ids[1] = memory.version.entries.ids[0]
+    first, second = memory.version.slots[:2]
+    memory.version.entries.ids[second] = memory.version.entries.ids[first]
     memory.save(tmp_path / "forged")
     refused(tmp_path / "forged")
 

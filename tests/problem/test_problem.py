@@ -83,16 +83,24 @@ def test_numbers_may_be_of_any_real_type(number: Any) -> None:
 @pytest.mark.parametrize("nu", [0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.0])
 def test_nu_sets_the_cap_and_never_an_infeasible_one(count: int, nu: float) -> None:
     cap = cap_from(count, nu=nu)
-    assert cap == min(1.0, 1.0 / (nu * count))
+    rounded = min(1.0, 1.0 / (nu * count))
+    assert cap in (rounded, math.nextafter(rounded, 1.0))
     assert fewest_keys(cap) <= count
     assert fewest_keys(cap) == max(1, math.ceil(Fraction(str(nu)) * count))
 
 
 def test_one_over_n_needs_n_keys() -> None:
-    # 1/49 is rounded down: 49 · (1/49) < 1. It is feasible all the same.
-    counts = range(1, 4000)
-    assert [fewest_keys(1.0 / count) for count in counts] == list(counts)
-    assert [cap_from(count, cap=1.0 / count) for count in counts] == [1.0 / count for count in counts]
+    # 1/49 is rounded down: 49 · (1/49) < 1. The next double is taken, and the problem is feasible, exactly.
+    for count in range(1, 4000):
+        cap = cap_from(count, cap=1.0 / count)
+        assert cap in (1.0 / count, math.nextafter(1.0 / count, 1.0))
+        assert fewest_keys(cap) == count
+        assert count * Fraction(cap) >= 1
+
+
+def test_a_cap_that_is_not_one_over_a_count_is_taken_as_it_is() -> None:
+    for cap in (0.3, 0.5 - 1e-9, 0.21, 1.0, math.nextafter(0.5, 0.0) - 1e-12):
+        assert cap_from(100, cap=cap) == cap
 
 
 def test_a_cap_between_two_counts_needs_the_larger() -> None:

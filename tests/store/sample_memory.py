@@ -73,7 +73,6 @@ def appearance(memory: Memory | StoredMemory) -> dict[str, Any]:
         "offset": memory.offset,
         "cap": memory.cap,
         "sigma": memory.sigma,
-        "nu": memory.nu,
         "initial_size": memory.initial_size,
         "deletable": memory.deletable,
         # A bound may take another, equally valid path to its last digit after a reload.
@@ -109,7 +108,7 @@ SAMPLE_EDITS: dict[str, Callable[[Any], Any]] = {
     "admit-outlier": lambda memory: memory.admit(**arrival(1, far=4.0)),
     "admit-reserve": lambda memory: memory.admit(**arrival(2, far=0.05)),
     "admit-copy": lambda memory: memory.admit(memory.keys[3], [1.0, 2.0], id="copy"),
-    "admit-unnamed": lambda memory: memory.admit([3.0, 3.0, 0.0, 0.0], [1.0, 2.0]),
+    "admit-far": lambda memory: memory.admit([3.0, 3.0, 0.0, 0.0], [1.0, 2.0], id=f"far-{len(memory)}"),
     "delete-active": lambda memory: memory.delete(memory.ids[int(memory.partition.bound[0])]),
     "delete-margin": lambda memory: memory.delete(memory.ids[int(memory.partition.margin[0])]),
     "delete-reserve": lambda memory: memory.delete(memory.ids[int(memory.partition.reserve[0])]),

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
-from expunge import AdmissionRefused
+from expunge import AdmissionRefused, VerificationError
 from expunge.store import Store, StoredMemory
 from expunge.store.backends import tables
 from expunge.store.edits import crash_points
-from expunge.store.encryption import decrypt_entries
+from expunge.store.encryption import decrypt_entries, decrypt_state
 
 from .byte_search import admit_random, files_under, needles_of, random_memory, traces
 from .conftest import Place
@@ -110,16 +110,17 @@ def test_nothing_is_left_that_a_mark_of_an_erased_subject_hangs_on(
 ) -> None:
     """Stale marks may stay in pages. They confirm nothing without the secrets of their rows, records included."""
     memory = random_memory(store)
-    memory.prune("archive")
-    memory.delete(memory.ids[0])
     memory.prune("forget")
+    rng = np.random.default_rng(1)
+    for _ in range(12):
+        admit_random(memory, rng, far=3.0)
+    memory.delete(memory.ids[0])
     before = marked(store)
     assert traces(sqlite_files(), before) == set(before)
     assert store.erase_subject("patient-2-of-icu").complete
-    # An archived entry that comes back has a new row and its old salt.
     left = set(marked(store).values())
     gone = {what: secret for what, secret in before.items() if secret not in left}
-    assert {what.split()[0] for what in gone} == {"expunge_entries", "expunge_pruned"}
+    assert {what.split()[0] for what in gone} == {"expunge_entries", "expunge_forgotten"}
     assert traces(sqlite_files(), gone) == set()
     store.verify()
 
@@ -128,7 +129,7 @@ def marked(store: Store) -> dict[str, bytes]:
     """Secrets of the rows that have a mark."""
     found: dict[str, bytes] = {}
     with store._database.reading() as connection:
-        for table in (tables.entries, tables.pruned):
+        for table in (tables.entries, tables.forgotten):
             rows = connection.execute(
                 select(table.c.number, tables.secrets.c.secret)
                 .join(tables.secrets, tables.secrets.c.number == table.c.number)
@@ -239,15 +240,21 @@ def test_coefficients_of_earlier_states_are_nowhere(store: Store, sqlite_files: 
     """Beside the remaining keys, the exact weights of a state give away a key that was part of it."""
     memory = random_memory(store)
     old: dict[str, bytes] = {}
+    states: list[bytes] = []
     for step in range(10):
         view = memory.version
         margin = view.state.alpha[view.state.margin.members]
         old[f"weights at {step}"] = margin.tobytes()
         with store._database.reading() as connection:
-            number = connection.execute(select(tables.states.c.secret)).scalar_one()
-            wanted = select(tables.secrets.c.secret).where(tables.secrets.c.number == number)
-            old[f"secret at {step}"] = bytes(connection.execute(wanted).scalar_one())
+            states.append(bytes(connection.execute(select(tables.states.c.state)).scalar_one()))
+            secrets_of = select(tables.secrets.c.secret)
+            # It opens under the secrets of its own time, and under no others.
+            assert decrypt_state(b"".join(connection.execute(secrets_of).scalars()), states[-1])
         memory.delete(memory.ids[int(memory.partition.bound[0])])
+        with store._database.reading() as connection:
+            for state in states:
+                with pytest.raises(VerificationError):
+                    decrypt_state(b"".join(connection.execute(secrets_of).scalars()), state)
     assert traces(sqlite_files(), old) == set()
 
 

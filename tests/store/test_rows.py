@@ -16,11 +16,11 @@ from .conftest import Place
 from .sample_memory import SAMPLE_EDITS, SIGMA, appearance, arrival, entries, fill, fitted, reloaded
 
 SEQUENCES: dict[str, list[str]] = {
-    "admissions": ["admit-outlier", "admit-reserve", "admit-copy", "admit-unnamed"],
+    "admissions": ["admit-outlier", "admit-reserve", "admit-copy", "admit-far"],
     "deletions": ["delete-one-of-a-pair", "delete-active", "delete-margin", "delete-reserve", "delete-subject"],
-    "archive, then boundary moves": ["prune-archive-sketch", "admit-outlier", "delete-active", "admit-unnamed"],
+    "archive, then boundary moves": ["prune-archive-sketch", "admit-outlier", "delete-active", "admit-far"],
     "archive, delete archived": ["prune-archive", "delete-several", "delete-subject", "admit-outlier"],
-    "forget, then expiries": ["prune-forget", "admit-outlier", "admit-unnamed", "delete-active", "delete-subject"],
+    "forget, then expiries": ["prune-forget", "admit-outlier", "admit-far", "delete-active", "delete-subject"],
     "archive, forget, rebuild": ["prune-archive", "admit-outlier", "delete-active", "prune-forget", "rebuild"],
     "forget, rebuild, then all": [
         "prune-forget",
@@ -116,12 +116,12 @@ def test_a_store_reopens_after_a_rebuild_that_ends_certificates(place: Place, se
         memory.admit(**arrival(number, far=2.0))
     memory.rebuild(nu=0.5)
     # In turns by the handle that has rebuilt it and by another.
-    for step, act in enumerate(("delete-margin", "admit-unnamed", "delete-margin", "prune-archive-sketch", "rebuild")):
+    for step, act in enumerate(("delete-margin", "admit-far", "delete-margin", "prune-archive-sketch", "rebuild")):
         SAMPLE_EDITS[act](reloaded(place) if step % 2 else memory)
         again = reloaded(place)
         rows = [row for row in again.warranties() if row.id in forgotten]
         assert len(rows) == len(forgotten)
-        assert {row.status for row in rows} == {"expired"}
+        assert {row.status for row in rows} == {"ended"}
         assert appearance(again) == appearance(memory)
     receipt = reloaded(place).delete(forgotten)
     stated = parse_predicate(open_statement(receipt.envelope, [store.public_key]))

@@ -325,7 +325,7 @@ def _problem(version: Version, initial_size: int | None) -> ProblemStated:
 
 
 def _sizes(version: Version) -> Sizes:
-    return Sizes(version.size, len(version.warranties.records))
+    return Sizes(version.size, len(version.warranties))
 
 
 def _residuals(check: StateCheck) -> Residuals:

@@ -41,7 +41,6 @@ import numpy.typing as npt
 from expunge.certificates.bounds import Sites, as_state
 from expunge.certificates.intervals import SLIGHT, UNIT, gamma, kernel_enclosure, similarity_enclosure
 from expunge.errors import InputError, MissingExtra
-from expunge.problem.tolerances import FEASIBILITY_SLIP
 from expunge.types import IndexArray, Matrix, Vector
 from expunge.verify.proof_format import FORMAT, MOST_BITS, Finding, Outcome, Proof, Quantity, Witness
 
@@ -347,8 +346,6 @@ class _WithoutMargin(_Attempt):
     def verdict(self, bits: int) -> tuple[Outcome, str]:
         if self.rest != 0:
             miss = f"the margin is empty, and the caps of the bound keys miss a mass of 1 by {float(-self.rest):.3g}"
-            if abs(self.rest) <= Fraction(FEASIBILITY_SLIP):
-                return "undecidable", miss + ": the cap is rounded, so the exact problem has another optimum, or none"
             return "disproved", miss
         wrong, undecided = (int(np.count_nonzero(self.status == status)) for status in (WRONG, OPEN))
         if wrong:

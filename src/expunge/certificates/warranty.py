@@ -1,109 +1,144 @@
-"""Certificates that know when they expire: proof, from a few scalars, that a pruned key still has zero weight.
+"""Certificates of pruned entries: proof, from a few numbers, that a pruned key still has zero weight.
 
-Exact criterion. Let (α′, ρ′) solve the problem on the retained keys. A pruned key x_j has
+Exact criterion. Let (α′, ρ′) be the exact optimum on the retained keys. A pruned key x_j has slack
 g′_j = ρ′ − 1 + 2⟨c′, φ_j⟩, c′ = Σα′φ. If g′_j ≥ 0 for every pruned key, α′ padded with zeros satisfies the KKT
-conditions of the never-pruned problem: the two memories are equal. So a lower bound on ⟨c′, φ_j⟩ that uses
-nothing of the key but a few scalars is a warranty. Two families, the larger wins:
+conditions of the never-pruned problem: the two memories are equal.
 
-- **Weights** (kernel values lie in [0, 1]). At pruning ⟨c, φ_j⟩ = Σα_i κ_ij = v_j is kept. Now the least possible
-  Σα′_i κ_ij over all κ_ij ∈ [lo, hi] with Σα_i κ_ij = v_j is a linear program with one equality: fill the
-  capacity v_j with the keys that kept the smallest share α′_i/α_i of their weight. It needs no keys, and no
-  deletion can invalidate it.
-- **Distance** (φ_j is a unit vector). ⟨c′ − c, φ_j⟩ ≥ −‖c′ − c‖; what is known of φ_j along c (v_j) and along
-  sketched neighbours (κ_jz) is taken exactly, and only the orthogonal rest is bounded by its norm. ‖c′ − c‖ is exact
-  while the keys that were active at pruning are all here, else it is the odometer: the sum of per-edit
-  distances, ‖Δc‖² = Δαᵀ Δ(Kα).
+**Archived** entries keep their content, so their slack is recomputed from the key. A `Watch` spares most of these
+recomputations between erasures. It lives in the process, is never stored, and ends with any entry that it knows.
 
-A *sketch* of a pruned key is κ to a few live neighbours: 12 bytes each. It fixes those terms, and the triangle
-inequality through them bounds every other κ_ij. A neighbour that is deleted takes its number with it.
+**Forgotten** entries keep a lower bound v_j of ⟨c, φ_j⟩ at the pruning, and an `Anchor`: the weights of the entries
+that stayed. An anchor depends on every entry that was live at the pruning, and similarity and weights together give the
+key of an erased one back. So the first erasure of such an entry ends every certificate of that pruning, and all its
+numbers go. Until then every anchored key is here, and ⟨c′, φ_j⟩ is bounded from below in these ways, the largest wins:
 
-A warranty can only be too careful: it may end while the truth still holds, never the other way round. It speaks
-of the key it was issued for beside the retained ones; when all of them are valid, the memory equals the one
-that never pruned.
+- *Weights* (kernel values lie in [0, 1]). The least Σα′_i κ_ij over all κ_ij ∈ [0, 1] with Σα_i κ_ij ≥ v_j is a linear
+  program with one constraint: fill the capacity v_j with the keys that kept the smallest share α′_i/α_i.
+- *Distance* (φ_j is a unit vector). With N = ‖c‖², N′ = ‖c′‖², P = ⟨c, c′⟩, the part of φ_j along c is v_j/N and the
+  rest is bounded by its norm: ⟨c′, φ_j⟩ ≥ v_j P/N − √(N′ − P²/N) √(1 − v_j²/N), and ≥ v_j − √(N + N′ − 2P).
+- *Sketch*: κ to a few retained keys. It fixes their terms, and the triangle inequality through them bounds every other
+  κ_ij; or φ_j is projected on c and the sketched keys.
+
+**Rounding.** A certificate speaks of the exact problem. Published coefficients and offset are the doubles nearest to the
+exact ones (relative error u = 2⁻⁵³ each; Σα = 1, |ρ| ≤ 1), and :mod:`expunge.certificates.intervals` encloses
+kernel values and similarities for all coefficients that near. The remaining steps are sums of at most n + 1 nonnegative terms
+whose exact sum is at most 1 + u, with at most 16 further operations: each is off by less than γ(n + 32). In the linear
+program, let the computed capacities and totals be off by ε. The computed curve moved by ε to the right and down
+lies under the exact one, because the exact one rises; so v_j − ε is looked up and ε taken off. Sorting by computed
+shares costs 4u. `_outward(n, d)` = 8γ(n + d + 64) + 2⁻⁴⁶ exceeds the sum of these terms, and of κ's own error
+1.01(2⁻⁵⁰ + γ(d + 8) max xe⁻ˣ); every bound below takes it off once per number that it uses. So `remaining` is at most
+the exact slack.
+
+Validity is not kept: it is evaluated, from anchor and entries, when asked. An admission can end it, and the removal of
+what was admitted brings it back.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from expunge.problem.kernel import kernel_block, squared_distances
-from expunge.solver.state import State
-from expunge.types import IndexArray, Vector
+from expunge.certificates.intervals import gamma, kernel_enclosure, similarity_enclosure
+from expunge.problem.kernel import kernel_block
+from expunge.types import IndexArray, Matrix, Vector
 
-__all__ = ["ALLOWANCE", "Anchor", "Archived", "Mode", "Record", "Warranties", "Warranty"]
+__all__ = [
+    "Anchor",
+    "Archived",
+    "Fit",
+    "Forgotten",
+    "Mode",
+    "Status",
+    "Warranties",
+    "Warranty",
+    "archived_slack_is_negative",
+]
 
 Mode = Literal["archive", "forget"]
-Status = Literal["valid", "expired"]
+Status = Literal["valid", "expired", "ended"]
 
-# Taken off every bound: published states may be off by as much in their slacks.
-ALLOWANCE = 1e-9
-
-# Rounding of a squared distance in feature space, whose terms are of order one.
-_SQUARED_ROUNDING = 1e-15
-
-# Room for the rounding of kernel values and their sums, logarithms and distances.
-_SLOP = 1e-12
+# More watches than this are merged into one, by rechecking every archived entry.
+_WATCHES = 4
 
 
 @dataclass(frozen=True)
 class Warranty:
-    """One row of `memory.warranties()`: where a pruned entry stands."""
+    """One row of `memory.warranties()`: where a pruned entry stands.
+
+    ``status`` is ``valid`` (its weight is proved to be zero), ``expired`` (not proved under the present entries; it may
+    be valid again), or ``ended`` (an entry that was live at the pruning was erased, and the numbers are gone for
+    good). ``slack`` is the slack at the pruning, or an archived entry's slack now; ``remaining`` a proved lower bound
+    on the slack now. Both are None where the certificate has ended.
+    """
 
     id: str
     mode: Mode
-    slack: float  # at pruning, or at the latest exact recheck
-    remaining: float  # proved lower bound on the slack now
+    slack: float | None
+    remaining: float | None
     status: Status
-    issued_at: int  # edit number
-    expired_at: int | None  # the edit that ended it
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The published solution that certificates are judged by; rows are live entries in order of admission."""
+
+    slots: IndexArray
+    sites: IndexArray
+    keys: Matrix
+    alpha: Vector
+    offset: float
+    sigma: float
+
+    @cached_property
+    def active(self) -> IndexArray:
+        """Rows with a weight."""
+        return np.flatnonzero(self.alpha)
+
+    def similarity(self, points: Matrix) -> tuple[Vector, Vector]:
+        """Enclosure of ⟨c, φ⟩ at points (m, d), for the exact optimum: midpoints and radii (m,)."""
+        return similarity_enclosure(points, self.keys[self.active], self.alpha[self.active], self.sigma)
 
 
 @dataclass(frozen=True, eq=False)
 class Anchor:
-    """The state that warranties were issued against; arrays are by site, and hold no content."""
+    """The entries that stayed at a pruning, by slot, with their weights, and the offset. It holds no content."""
 
-    edit: int
+    slots: IndexArray
     alpha: Vector
-    similarity: Vector  # ⟨c, φ⟩ at every site then
     offset: float
-    norm_squared: float
-    reach: float = 0.0  # upper bound on ‖c now − c then‖
-    gone: float = 0.0  # weight of sites that were active then and are absent now
 
-    @property
-    def intact(self) -> bool:
-        """Whether every key that was active then is still here."""
-        return self.gone == 0.0
+    def knows(self, slots: Iterable[int]) -> bool:
+        """Whether one of these entries was live at the pruning."""
+        return bool(np.isin(np.fromiter(slots, dtype=np.int64), self.slots).any())
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
-    """What is kept of one pruned key."""
+class Forgotten:
+    """What is kept of a forgotten entry; without an anchor its certificate has ended."""
 
-    anchor: int  # number of its anchor
-    mode: Mode
     subject: str | None
-    similarity: float  # v = ⟨c, φ⟩ at the anchor
-    rest: float  # v less the sketched neighbours' part
-    neighbours: IndexArray
-    kernels: Vector
-    expired_at: int | None = None
+    anchor: Anchor | None = None
+    similarity: float = 0.0  # v, a lower bound of ⟨c, φ⟩ at the anchor
+    neighbours: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # slots
+    kernels: Vector = field(default_factory=lambda: np.zeros(0))
 
     @property
     def sketch_bytes(self) -> int:
-        """Storage beyond the one scalar that every warranty needs."""
-        return 12 * self.neighbours.size + (8 if self.neighbours.size else 0)
+        """Storage beyond the one scalar that every certificate needs."""
+        return 12 * int(self.neighbours.size)
 
 
 @dataclass(frozen=True, eq=False)
 class Archived:
-    """An archived entry's content; a forgotten entry has none."""
+    """An archived entry's content, and the slot that keeps its place in the order of admission."""
 
+    slot: int
     key: Vector
     value: Vector
     subject: str | None
@@ -112,357 +147,374 @@ class Archived:
 
 
 @dataclass(frozen=True, eq=False)
-class Warranties:
-    """Every pruned entry's record by id, the anchors they refer to, and the archive. Edits make new ones."""
+class Watch:
+    """Similarities of archived entries to an anchor: while their bound holds, no key has to be looked at."""
 
-    anchors: dict[int, Anchor] = field(default_factory=dict)
-    records: dict[str, Record] = field(default_factory=dict)
+    anchor: Anchor
+    similarity: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Warranties:
+    """Every pruned entry by id, in order of admission: archived content, and records of forgotten entries.
+
+    Edits make new ones. ``watches`` are never stored, and nothing depends on them but the time that an edit takes.
+    """
+
     archive: dict[str, Archived] = field(default_factory=dict)
-    travel: float = 0.0  # the odometer: how far c has moved in all
-    # Bounds computed earlier, less what the odometer has moved since: often enough to spare computing them again.
-    _earlier: dict[str, float] = field(default_factory=dict, repr=False)
+    forgotten: dict[str, Forgotten] = field(default_factory=dict)
+    watches: tuple[Watch, ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
-        return len(self.records)
+        return len(self.archive) + len(self.forgotten)
 
-    def issued(
-        self, names: list[str], entries: list[Archived], state: State, edit: int, mode: Mode, sketch: int
-    ) -> Warranties:
-        """With warranties for pruned entries against a state; `sketch` neighbours are kept of each."""
-        number = max(self.anchors, default=-1) + 1
-        active = state.active()
+    def __contains__(self, name: object) -> bool:
+        return name in self.archive or name in self.forgotten
+
+    def subject(self, name: str) -> str | None:
+        """Subject of a pruned entry."""
+        return self.archive[name].subject if name in self.archive else self.forgotten[name].subject
+
+    def of_subject(self, subject: str | None) -> list[str]:
+        """Pruned entries of a subject."""
+        return [
+            *(name for name, entry in self.archive.items() if entry.subject == subject),
+            *(name for name, record in self.forgotten.items() if record.subject == subject),
+        ]
+
+    def archived(self, new: Mapping[str, Archived], fit: Fit) -> Warranties:
+        """With entries moved to the archive."""
+        archive = dict(sorted({**self.archive, **new}.items(), key=lambda item: item[1].slot))
+        return replace(self, archive=archive).rechecked(list(new), fit)
+
+    def forgetting(self, names: list[str], entries: list[Archived], fit: Fit, sketch: int) -> Warranties:
+        """With certificates for forgotten entries against a fit; κ to `sketch` retained keys is kept of each."""
+        anchor = Anchor(fit.slots, fit.alpha, fit.offset)
         keys = np.array([entry.key for entry in entries])
-        block = kernel_block(keys, state.gram.keys[active], state.gram.sigma)
-        similarity = block @ state.alpha[active]
-        records, archive = dict(self.records), dict(self.archive)
-        for row, (name, entry) in enumerate(zip(names, entries, strict=True)):
-            nearest = _most_telling(block[row], active, state, sketch)
-            known = float(block[row, nearest] @ state.alpha[active[nearest]])
-            value = float(similarity[row])
-            records[name] = Record(
-                number, mode, entry.subject, value, max(0.0, value - known), active[nearest], block[row, nearest].copy()
+        middle, radius = fit.similarity(keys)
+        forgotten = dict(self.forgotten)
+        for name, entry, key, value in zip(names, entries, keys, (middle - radius).tolist(), strict=True):
+            rows, kernels = _most_telling(key, fit, sketch)
+            forgotten[name] = Forgotten(
+                entry.subject, anchor, max(0.0, math.nextafter(value, -1.0)), fit.slots[rows], kernels
             )
-            if mode == "archive":
-                archive[name] = entry
-        earlier = {name: left for name, left in self._earlier.items() if name not in set(names)}
-        anchors = {**self.anchors, number: _anchor(state, edit)}
-        return Warranties(anchors, records, archive, self.travel, earlier)._tidy()
+        return replace(self, forgotten=forgotten)
 
     def without(self, names: Iterable[str]) -> Warranties:
         """Without some entries: deleted on request, or back among the live ones."""
         gone = set(names)
-        records = {name: record for name, record in self.records.items() if name not in gone}
-        archive = {name: entry for name, entry in self.archive.items() if name not in gone}
-        return replace(self, records=records, archive=archive)._tidy()
+        return Warranties(
+            {name: entry for name, entry in self.archive.items() if name not in gone},
+            {name: record for name, record in self.forgotten.items() if name not in gone},
+            self._unwatched(gone).watches,
+        )
 
-    def travelled(self, before: State, after: State) -> Warranties:
-        """After one edit: odometers moved on, and nothing kept that belongs to a deleted key.
-
-        To be called while the deleted sites' kernel values are still there.
-        """
-        step = _distance(before, after)
-        anchors = {number: _followed(anchor, after, step) for number, anchor in self.anchors.items()}
-        records = self.records
-        if any(after.multiplicity[record.neighbours].min(initial=1) == 0 for record in records.values()):
-            records = {name: _without_absent(record, after) for name, record in records.items()}
-        # One edit lowers a slack by at most 2‖Δc‖ and the offset's fall.
-        loss = 2.0 * step + max(0.0, before.offset - after.offset)
-        earlier = {name: left - loss for name, left in self._earlier.items() if left > loss}
-        return Warranties(anchors, records, self.archive, self.travel + step, earlier)
-
-    def expired(self, names: Iterable[str], edit: int) -> Warranties:
-        """With some certificates ended by an edit."""
-        records = dict(self.records)
-        for name in names:
-            records[name] = replace(records[name], expired_at=edit)
-        return replace(self, records=records)
-
-    def ended(self, edit: int, sites: int) -> Warranties:
-        """With every certificate ended by an edit that numbers its sites anew: nothing refers to an old one any more.
-
-        What the anchors weighed then counts as gone. Two states are never further apart than √2.
-        """
-        anchors = {
-            number: replace(
-                anchor,
-                alpha=np.zeros(sites),
-                similarity=np.zeros(sites),
-                reach=math.sqrt(2.0),
-                gone=anchor.gone + float(anchor.alpha.sum()),
-            )
-            for number, anchor in self.anchors.items()
+    def erased(self, slots: Iterable[int]) -> Warranties:
+        """After the erasure of entries: every certificate and watch ends whose anchor knows one of them."""
+        gone = list(slots)
+        anchors = {id(record.anchor): record.anchor for record in self.forgotten.values() if record.anchor is not None}
+        over = {number for number, anchor in anchors.items() if anchor.knows(gone)}
+        forgotten = {
+            name: Forgotten(record.subject) if id(record.anchor) in over else record
+            for name, record in self.forgotten.items()
         }
-        records = {
-            name: replace(
-                record,
-                neighbours=np.zeros(0, dtype=np.int64),
-                kernels=np.zeros(0),
-                expired_at=edit if record.expired_at is None else record.expired_at,
-            )
-            for name, record in self.records.items()
+        watches = tuple(watch for watch in self.watches if not watch.anchor.knows(gone))
+        return replace(self, forgotten=forgotten, watches=watches)
+
+    def ended(self) -> Warranties:
+        """With every certificate of a forgotten entry ended, and no archive: after a fit at another cap."""
+        return Warranties(forgotten={name: Forgotten(record.subject) for name, record in self.forgotten.items()})
+
+    def renumbered(self, slots: Mapping[int, int]) -> Warranties:
+        """After a compaction of the slots; it keeps those of live and archived entries."""
+        moved: dict[int, Anchor] = {}
+
+        def at(numbers: IndexArray) -> IndexArray:
+            return np.array([slots[number] for number in numbers.tolist()], dtype=np.int64)
+
+        def follow(anchor: Anchor) -> Anchor:
+            return moved.setdefault(id(anchor), replace(anchor, slots=at(anchor.slots)))
+
+        forgotten = {
+            name: record
+            if record.anchor is None
+            else replace(record, anchor=follow(record.anchor), neighbours=at(record.neighbours))
+            for name, record in self.forgotten.items()
         }
-        return replace(self, anchors=anchors, records=records, _earlier={})
+        archive = {name: replace(entry, slot=slots[entry.slot]) for name, entry in self.archive.items()}
+        return Warranties(archive, forgotten)
 
-    def renumbered(self, numbers: IndexArray) -> Warranties:
-        """After a compaction of the sites."""
-        kept = int(numbers.max(initial=-1)) + 1
+    def due(self, fit: Fit) -> list[str]:
+        """Archived entries whose slack has to be recomputed under a fit, because no watch bounds it."""
+        covered: set[str] = set()
+        for watch in self.watches:
+            values = np.array(list(watch.similarity.values()))
+            then, now, _ = _weights(watch.anchor, fit, self.archive)
+            least = fit.offset - 1.0 + 2.0 * _by_weights(then, now, values, _outward_of(fit))
+            covered.update(name for name, left in zip(watch.similarity, least.tolist(), strict=True) if left > 0.0)
+        return [name for name in self.archive if name not in covered]
 
-        def moved(old: Vector) -> Vector:
-            new = np.zeros(kept)
-            here = numbers[: old.size] >= 0
-            new[numbers[: old.size][here]] = old[here]
-            return new
+    def rechecked(self, names: list[str], fit: Fit) -> Warranties:
+        """With archived entries watched from a fit on, under which their slacks were recomputed."""
+        if len(self.watches) >= _WATCHES:
+            names = list(self.archive)
+        if not names:
+            return self
+        kept = self._unwatched(names)
+        middle, radius = fit.similarity(np.array([self.archive[name].key for name in names]))
+        anchor = Anchor(fit.slots, fit.alpha, fit.offset)
+        watch = Watch(anchor, dict(zip(names, (middle - radius).tolist(), strict=True)))
+        return replace(kept, watches=(*kept.watches, watch))
 
-        anchors = {
-            number: replace(anchor, alpha=moved(anchor.alpha), similarity=moved(anchor.similarity))
-            for number, anchor in self.anchors.items()
-        }
-        records = {
-            name: replace(record, neighbours=numbers[record.neighbours]) for name, record in self.records.items()
-        }
-        return replace(self, anchors=anchors, records=records)
-
-    def remaining(self, state: State, names: Iterable[str] | None = None) -> dict[str, float]:
-        """Proved lower bound on each key's slack under a state; at least zero means still valid."""
-        groups: dict[int, dict[str, Record]] = {}
-        for name in self.records if names is None else names:
-            record = self.records[name]
-            if record.expired_at is None:
-                groups.setdefault(record.anchor, {})[name] = record
+    def remaining(self, fit: Fit, names: Iterable[str] | None = None) -> dict[str, float]:
+        """Proved lower bound on each pruned key's slack under a fit; entries whose certificate has ended have none."""
+        wanted = list(self.archive | self.forgotten) if names is None else list(names)
         bounds: dict[str, float] = {}
-        for number, group in groups.items():
-            bounds.update(_remaining(self.anchors[number], group, state))
+        held = [name for name in wanted if name in self.archive]
+        if held:
+            middle, radius = fit.similarity(np.array([self.archive[name].key for name in held]))
+            slacks = fit.offset - 1.0 + 2.0 * (middle - radius) - _outward_of(fit)
+            bounds.update(zip(held, slacks.tolist(), strict=True))
+        groups: dict[int, dict[str, Forgotten]] = {}
+        for name in wanted:
+            record = self.forgotten.get(name)
+            if record is not None and record.anchor is not None:
+                groups.setdefault(id(record.anchor), {})[name] = record
+        for group in groups.values():
+            bounds.update(_remaining(group, fit, self.archive))
         return bounds
 
-    def settled(self, state: State) -> tuple[Warranties, list[str]]:
-        """With bounds under a state computed where earlier ones have run out, and who is no longer covered."""
-        bounds = self.remaining(state, [name for name in self.records if name not in self._earlier])
-        earlier = self._earlier | {name: left for name, left in bounds.items() if left > 0.0}
-        return replace(self, _earlier=earlier), [name for name, left in bounds.items() if left < 0.0]
+    def valid(self, fit: Fit) -> frozenset[str]:
+        """Forgotten entries whose weight is proved to be zero under a fit."""
+        bounds = self.remaining(fit, self.forgotten)
+        return frozenset(name for name, left in bounds.items() if left >= 0.0)
 
-    def rows(self, state: State) -> list[Warranty]:
+    def rows(self, fit: Fit) -> list[Warranty]:
         """Where every pruned entry stands."""
-        bounds = self.remaining(state)
-        return [
-            Warranty(
-                id=name,
-                mode=record.mode,
-                slack=self.anchors[record.anchor].offset - 1.0 + 2.0 * record.similarity,
-                # An earlier bound, less what was travelled since, may be the better one.
-                remaining=max(bounds.get(name, 0.0), self._earlier.get(name, -math.inf)),
-                status="valid" if record.expired_at is None else "expired",
-                issued_at=self.anchors[record.anchor].edit,
-                expired_at=record.expired_at,
-            )
-            for name, record in self.records.items()
+        bounds = self.remaining(fit)
+        rows = [
+            Warranty(name, "archive", slack=bounds[name], remaining=max(0.0, bounds[name]), status="valid")
+            for name in self.archive
         ]
+        for name, record in self.forgotten.items():
+            if record.anchor is None:
+                rows.append(Warranty(name, "forget", None, None, "ended"))
+                continue
+            slack, left = record.anchor.offset - 1.0 + 2.0 * record.similarity, bounds[name]
+            rows.append(Warranty(name, "forget", slack, left, "valid" if left >= 0.0 else "expired"))
+        return rows
 
     @property
     def sketch_bytes(self) -> int:
         """Storage of all sketches."""
-        return sum(record.sketch_bytes for record in self.records.values())
+        return sum(record.sketch_bytes for record in self.forgotten.values())
 
-    def _tidy(self) -> Warranties:
-        """Drop anchors that no record refers to."""
-        used = {record.anchor for record in self.records.values()}
-        if len(used) == len(self.anchors):
-            return self
-        return replace(self, anchors={number: anchor for number, anchor in self.anchors.items() if number in used})
-
-
-def _followed(anchor: Anchor, after: State, step: float) -> Anchor:
-    absent = (anchor.alpha > 0.0) & (after.multiplicity[: anchor.alpha.size] == 0)
-    if absent.any():
-        anchor = replace(
-            anchor,
-            alpha=np.where(absent, 0.0, anchor.alpha),
-            similarity=np.where(absent, 0.0, anchor.similarity),
-            gone=anchor.gone + float(anchor.alpha[absent].sum()),
+    def _unwatched(self, names: Iterable[str]) -> Warranties:
+        gone = set(names)
+        watches = (
+            Watch(watch.anchor, {name: value for name, value in watch.similarity.items() if name not in gone})
+            for watch in self.watches
         )
-    reach = anchor.reach + step if step > 0.0 else anchor.reach
-    if step > 0.0 and anchor.intact:
-        reach = min(reach, math.sqrt(_moved_squared(anchor, after)))
-    return replace(anchor, reach=reach)
+        return replace(self, watches=tuple(watch for watch in watches if watch.similarity))
 
 
-def _without_absent(record: Record, state: State) -> Record:
-    here = state.multiplicity[record.neighbours] > 0
-    if here.all():
-        return record
-    return replace(record, neighbours=record.neighbours[here], kernels=record.kernels[here])
+def archived_slack_is_negative(keys: Matrix, fit: Fit) -> tuple[Vector, npt.NDArray[np.bool_]]:
+    """Slacks of archived keys (m, d) under a fit, and which of them may be negative: those entries come back.
 
-
-def _most_telling(kernels: Vector, active: IndexArray, state: State, count: int) -> IndexArray:
-    """Places of the active keys that say most about a key, given those already chosen: matching pursuit.
-
-    The nearest first; then whichever explains most of what is left of φ.
+    One that comes back without need is in reserve, and the optimum is the same.
     """
+    rows = fit.active
+    slacks = fit.offset - 1.0 + 2.0 * (kernel_block(keys, fit.keys[rows], fit.sigma) @ fit.alpha[rows])
+    return slacks, slacks <= _outward_of(fit)
+
+
+def _outward(count: int, dimension: int) -> float:
+    """What a bound gives up per number, for all roundings together; see the module's docstring."""
+    return 8.0 * gamma(count + dimension + 64) + 2.0**-46
+
+
+def _outward_of(fit: Fit) -> float:
+    return _outward(fit.slots.size, fit.keys.shape[1])
+
+
+def _dot(a: Vector, b: Vector) -> float:
+    """Sum of products, the same in any order and with any library."""
+    return math.fsum((a * b).tolist())
+
+
+def _most_telling(key: Vector, fit: Fit, count: int) -> tuple[IndexArray, Vector]:
+    """Rows of the active keys that say most about a key, given those already chosen, and κ to them.
+
+    Matching pursuit: the nearest first; then whichever explains most of what is left of φ.
+    """
+    if count == 0:
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
+    # One row per distinct key: a key named twice would count twice.
+    rows = fit.active[np.sort(np.unique(fit.sites[fit.active], return_index=True)[1])]
+    kernels = kernel_enclosure(key[None, :], fit.keys[rows], fit.sigma)[0][0]
     chosen: list[int] = []
     left = kernels.copy()
-    for _ in range(min(count, active.size)):
+    for _ in range(min(count, rows.size)):
         left[chosen] = 0.0
         best = int(np.argmax(np.abs(left)))
         if best in chosen:
-            # Nothing is left to explain. A key named twice would count twice.
+            # Nothing is left to explain.
             break
         chosen.append(best)
-        rows = state.gram.block(active[chosen], active)
-        weights = np.linalg.lstsq(rows[:, chosen], kernels[chosen], rcond=1e-10)[0]
-        left = kernels - weights @ rows
-    return np.array(sorted(chosen), dtype=np.int64)
+        block = kernel_enclosure(fit.keys[rows[chosen]], fit.keys[rows], fit.sigma)[0]
+        weights = np.linalg.lstsq(block[:, chosen], kernels[chosen], rcond=1e-10)[0]
+        left = kernels - weights @ block
+    places = np.array(sorted(chosen), dtype=np.int64)
+    return rows[places], kernels[places]
 
 
-def _anchor(state: State, edit: int) -> Anchor:
-    similarity = 0.5 * (state.slack[: state.sites] - state.offset + 1.0)
-    alpha = state.alpha[: state.sites].copy()
-    return Anchor(edit, alpha, similarity, state.offset, float(alpha @ similarity))
+def _weights(anchor: Anchor, fit: Fit, archive: Mapping[str, Archived]) -> tuple[Vector, Vector, Matrix]:
+    """Weights then and now, and keys, of every distinct key that had one of them."""
+    _, first, unordered = np.unique(fit.sites, return_index=True, return_inverse=True)
+    rank = np.empty(first.size, dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(first.size)
+    place_of_row = rank[unordered]
+    now = np.bincount(place_of_row, weights=fit.alpha)
+    keys = fit.keys[np.sort(first)]
+    rows = np.minimum(np.searchsorted(fit.slots, anchor.slots), fit.slots.size - 1)
+    live = fit.slots[rows] == anchor.slots
+    then = np.bincount(place_of_row[rows[live]], weights=anchor.alpha[live], minlength=first.size)
+    moved = np.flatnonzero(~live & (anchor.alpha > 0.0))
+    if moved.size:
+        # Archived since, with weight zero: each stands for itself.
+        key_of_slot = {entry.slot: entry.key for entry in archive.values()}
+        then = np.concatenate([then, anchor.alpha[moved]])
+        now = np.concatenate([now, np.zeros(moved.size)])
+        keys = np.vstack([keys, [key_of_slot[slot] for slot in anchor.slots[moved].tolist()]])
+    used = (then > 0.0) | (now > 0.0)
+    return then[used].astype(np.float64), now[used].astype(np.float64), keys[used]
 
 
-def _distance(before: State, after: State) -> float:
-    """‖c_after − c_before‖ of one edit, from coefficients and slacks alone, rounded up."""
-    old = np.zeros(after.sites)
-    old[: before.sites] = before.alpha[: before.sites]
-    moved = after.alpha[: after.sites] - old
-    # 2Δ(Kα) = Δg − Δρ; a new site's old slack is not needed where it has no weight to compare.
-    changed = np.flatnonzero(moved)
-    if changed.size == 0 and before.offset == after.offset:
-        return 0.0
-    now = 0.5 * (after.slack[changed] - after.offset + 1.0)
-    then = np.empty(changed.size)
-    known = changed < before.sites
-    then[known] = 0.5 * (before.slack[changed[known]] - before.offset + 1.0)
-    new = changed[~known]
-    if new.size:
-        gram = after.gram
-        active = np.flatnonzero(old)
-        then[~known] = kernel_block(gram.keys[new], gram.keys[active], gram.sigma) @ old[active]
-    squared = float(moved[changed] @ (now - then))
-    return math.sqrt(max(0.0, squared) + _SQUARED_ROUNDING)
+@dataclass(frozen=True, eq=False)
+class _Products:
+    """Enclosed inner products of c, the centre at an anchor, and c′, the centre now."""
+
+    norm: float  # at least ‖c‖²
+    norm_now: float  # at least ‖c′‖²
+    both: float  # at most ⟨c, c′⟩, and at least 0
+    moved: float  # at least ‖c′ − c‖
+
+    @classmethod
+    def of(cls, then: Vector, now: Vector, keys: Matrix, sigma: float, outward: float) -> _Products:
+        old, new = np.flatnonzero(then), np.flatnonzero(now)
+        own, own_radius = similarity_enclosure(keys[old], keys[old], then[old], sigma)
+        mixed, mixed_radius = similarity_enclosure(keys[old], keys[new], now[new], sigma)
+        other, other_radius = similarity_enclosure(keys[new], keys[new], now[new], sigma)
+        norm = _dot(then[old], own + own_radius) + outward
+        norm_now = _dot(now[new], other + other_radius) + outward
+        both = max(0.0, _dot(then[old], mixed - mixed_radius) - outward)
+        return cls(norm, norm_now, both, math.sqrt(max(0.0, norm + norm_now - 2.0 * both) + outward))
 
 
-def _now(anchor: Anchor, state: State) -> tuple[Vector, Vector]:
-    """Weights then and now, over the sites of the state."""
-    then = np.zeros(state.sites)
-    size = min(anchor.alpha.size, state.sites)
-    then[:size] = anchor.alpha[:size]
-    return then, state.alpha[: state.sites]
-
-
-def _moved_squared(anchor: Anchor, state: State) -> float:
-    """‖c now − c then‖² of an intact anchor: ‖c‖² + ‖c′‖² − 2⟨c, c′⟩, the last from slacks alone."""
-    then, now = _now(anchor, state)
-    similarity = 0.5 * (state.slack[: state.sites] - state.offset + 1.0)
-    squared = anchor.norm_squared + float(now @ similarity) - 2.0 * float(then @ similarity)
-    return max(0.0, squared) + _SQUARED_ROUNDING
-
-
-def _remaining(anchor: Anchor, group: dict[str, Record], state: State) -> dict[str, float]:
+def _remaining(group: dict[str, Forgotten], fit: Fit, archive: Mapping[str, Archived]) -> dict[str, float]:
+    """Bounds for the forgotten entries of one pruning."""
     names, records = list(group), list(group.values())
+    anchor = records[0].anchor
+    if anchor is None:
+        return {}
+    outward = _outward_of(fit)
+    then, now, keys = _weights(anchor, fit, archive)
+    base = fit.offset - 1.0 - outward
     value = np.array([record.similarity for record in records])
-    if anchor.reach == 0.0 and anchor.intact:
-        # Nothing has moved since the slacks were computed from the keys.
-        return dict(zip(names, (state.offset - 1.0 + 2.0 * value).tolist(), strict=True))
-    base = state.offset - 1.0 - ALLOWANCE
-    least = np.maximum(_by_weights(anchor, value, state), _by_distance(anchor, value, state))
+    products = _Products.of(then, now, keys, fit.sigma, outward)
+    least = np.maximum(_by_weights(then, now, value, outward), _by_distance(value, products, outward))
     short = [
         place for place, record in enumerate(records) if record.neighbours.size and base + 2.0 * least[place] < 0.0
     ]
-    for start in range(0, len(short), 256):
-        part = short[start : start + 256]
-        least[part] = np.maximum(least[part], _by_intervals(anchor, [records[place] for place in part], state))
-        for place in part:
-            if base + 2.0 * least[place] < 0.0:
-                least[place] = max(least[place], _by_projection(anchor, records[place], state))
+    if short:
+        key_of_slot = dict(zip(fit.slots.tolist(), fit.keys, strict=True))
+        key_of_slot |= {entry.slot: entry.key for entry in archive.values()}
+        for place in short:
+            record = records[place]
+            near = np.array([key_of_slot[slot] for slot in record.neighbours.tolist()])
+            best = _by_intervals(then, now, keys, record, near, fit.sigma, outward)
+            if base + 2.0 * max(least[place], best) < 0.0:
+                best = max(best, _by_projection(then, now, keys, record, near, fit.sigma, products, outward))
+            least[place] = max(least[place], best)
     return dict(zip(names, (base + 2.0 * np.maximum(least, 0.0)).tolist(), strict=True))
 
 
-def _by_weights(anchor: Anchor, value: Vector, state: State) -> Vector:
-    """Least Σα′κ over κ ∈ [0, 1] with Σακ = v, for every v at once: one sorted table serves them all."""
-    then, now = _now(anchor, state)
+def _by_weights(then: Vector, now: Vector, value: Vector, outward: float) -> Vector:
+    """Least Σα′κ over κ ∈ [0, 1] with Σακ ≥ v, for every v at once: one sorted table serves them all."""
     held = np.flatnonzero(then)
-    ratio = now[held] / then[held]
-    order = np.argsort(ratio, kind="stable")
-    capacity = np.concatenate([[0.0, anchor.gone], anchor.gone + np.cumsum(then[held][order])])
-    total = np.concatenate([[0.0, 0.0], np.cumsum(now[held][order])])
-    # A key whose share grew from almost nothing would multiply the rounding of v.
-    return np.asarray(np.interp(value - _SLOP, capacity, total))
+    order = held[np.argsort(now[held] / then[held], kind="stable")]
+    capacity = np.concatenate([[0.0], np.cumsum(then[order])])
+    total = np.concatenate([[0.0], np.cumsum(now[order])])
+    return np.asarray(np.interp(value - outward, capacity, total) - outward)
 
 
-def _by_distance(anchor: Anchor, value: Vector, state: State) -> Vector:
-    """V − ‖c′ − c‖, with the part of φ along c taken exactly while the anchor is intact."""
-    plain = value - anchor.reach
-    if not anchor.intact or anchor.norm_squared == 0.0:
-        return plain
-    then, _ = _now(anchor, state)
-    similarity = 0.5 * (state.slack[: state.sites] - state.offset + 1.0)
-    along = float(then @ similarity) / anchor.norm_squared - 1.0
-    across = max(0.0, _moved_squared(anchor, state) - along * along * anchor.norm_squared) + _SQUARED_ROUNDING
-    off_axis = np.sqrt(np.maximum(0.0, 1.0 - value * value / anchor.norm_squared) + _SQUARED_ROUNDING)
-    return np.asarray(np.maximum(plain, value + along * value - math.sqrt(across) * off_axis))
+def _by_distance(value: Vector, products: _Products, outward: float) -> Vector:
+    """⟨c′, φ⟩ from v = ⟨c, φ⟩ and ‖c′ − c‖; with the part of φ along c taken exactly."""
+    ratio = products.both / products.norm
+    across = math.sqrt(max(0.0, products.norm_now - products.both * ratio) + outward)
+    off_axis = np.sqrt(np.maximum(0.0, 1.0 - value * value / products.norm) + outward)
+    return np.asarray(np.maximum(value - products.moved, ratio * value - across * off_axis) - outward)
 
 
-def _by_intervals(anchor: Anchor, records: list[Record], state: State) -> Vector:
+def _by_intervals(
+    then: Vector, now: Vector, keys: Matrix, record: Forgotten, near: Matrix, sigma: float, outward: float
+) -> float:
     """The same linear program with κ ∈ [lo, hi] from the sketch: neighbours exactly, others by triangles."""
-    gram = state.gram
-    then, now = _now(anchor, state)
-    sites = np.flatnonzero((then > 0.0) | (now > 0.0))
-    then, now = then[sites], now[sites]
-    neighbours = np.unique(np.concatenate([record.neighbours for record in records]))
-    between = np.sqrt(squared_distances(gram.keys[neighbours], gram.keys[sites]))
-    lowest, highest = np.zeros((len(records), sites.size)), np.ones((len(records), sites.size))
-    known, rest = np.empty(len(records)), np.empty(len(records))
-    for row, record in enumerate(records):
-        near, far = _away(record.kernels, gram.sigma)
-        paths = between[np.searchsorted(neighbours, record.neighbours)]
-        furthest = np.min(paths + far[:, None], axis=0) * (1.0 + _SLOP)
-        nearest = np.max(np.maximum(paths - far[:, None], near[:, None] - paths), axis=0) * (1.0 - _SLOP)
-        lowest[row] = np.exp(-((furthest / gram.sigma) ** 2)) * (1.0 - _SLOP)
-        highest[row] = np.minimum(1.0, np.exp(-((np.maximum(nearest, 0.0) / gram.sigma) ** 2)) * (1.0 + _SLOP))
-        # A neighbour's part is known, then and now; the rest of v is what the others had to share.
-        places = np.searchsorted(sites, record.neighbours)
-        weighty = (places < sites.size) & (sites[np.minimum(places, sites.size - 1)] == record.neighbours)
-        known[row] = record.kernels[weighty] @ now[places[weighty]]
-        lowest[row, places[weighty]] = highest[row, places[weighty]] = 0.0
-        rest[row] = record.rest
-    order = np.flatnonzero(then)
-    ratio = now[order] / then[order]
-    ranked = np.argsort(ratio, kind="stable")
-    order, ratio = order[ranked], ratio[ranked]
-    capacity = rest - lowest @ then - anchor.gone - _SLOP
-    room = (highest - lowest)[:, order] * then[order]
-    filled = np.clip(capacity[:, None] - (np.cumsum(room, axis=1) - room), 0.0, room)
-    return np.asarray(known + lowest @ now + filled @ ratio)
-
-
-def _away(kernels: Vector, sigma: float) -> tuple[Vector, Vector]:
-    """Least and largest distance behind each kernel value, whose last bits and underflow are not to be trusted."""
+    # κ is enclosed to `outward`, a distance to a relative `outward` once that is known.
     with np.errstate(divide="ignore"):
-        near = sigma * np.sqrt(np.maximum(0.0, -np.log(np.minimum(1.0, kernels * (1.0 + _SLOP)))))
-        far = sigma * np.sqrt(np.maximum(0.0, -np.log(kernels * (1.0 - _SLOP))))
-    return near, np.where(kernels < 1e-300, np.inf, far)
+        closest = sigma * np.sqrt(-np.log(np.minimum(1.0, record.kernels + outward))) * (1.0 - outward)
+        furthest = sigma * np.sqrt(-np.log(np.maximum(0.0, record.kernels - outward))) * (1.0 + outward)
+    paths = np.sqrt(((near[:, None, :] - keys[None, :, :]) ** 2).sum(axis=2))
+    far = np.min(paths * (1.0 + outward) + furthest[:, None], axis=0)
+    apart = np.maximum(paths * (1.0 - outward) - furthest[:, None], closest[:, None] - paths * (1.0 + outward))
+    with np.errstate(over="ignore"):
+        lowest = np.maximum(0.0, np.exp(-((far / sigma) ** 2)) - outward)
+        highest = np.minimum(1.0, np.exp(-((np.maximum(np.max(apart, axis=0), 0.0) / sigma) ** 2)) + outward)
+    # A neighbour's part is known, then and now; the rest of v is what the others had to share.
+    is_near = (near[:, None, :] == keys[None, :, :]).all(axis=2)
+    places = [int(np.argmax(row)) if row.any() else -1 for row in is_near]
+    weighty = [place for place in places if place >= 0]
+    kernels = record.kernels[[number for number, place in enumerate(places) if place >= 0]]
+    lowest[weighty] = highest[weighty] = 0.0
+    order = np.flatnonzero(then)
+    order = order[np.argsort(now[order] / then[order], kind="stable")]
+    capacity = record.similarity - _dot(kernels, then[weighty]) - _dot(lowest, then) - 4.0 * outward
+    room = (highest - lowest)[order] * then[order]
+    filled = np.clip(capacity - (np.cumsum(room) - room), 0.0, room)
+    shares = now[order] / then[order]
+    return _dot(kernels, now[weighty]) + _dot(lowest, now) + _dot(filled, shares) - 4.0 * outward
 
 
-def _by_projection(anchor: Anchor, record: Record, state: State) -> float:
-    """⟨c′, φ⟩ from what is known of φ and of Δc along c and the sketched neighbours b; the rest by its norm.
+def _by_projection(
+    then: Vector,
+    now: Vector,
+    keys: Matrix,
+    record: Forgotten,
+    near: Matrix,
+    sigma: float,
+    products: _Products,
+    outward: float,
+) -> float:
+    """⟨c′, φ⟩ from what is known of φ and of c′ along c and the sketched neighbours b; the rest by its norm.
 
-    For any coordinates β, γ: with r = φ − Σβb and w = Δc − Σγb, ⟨Δc, φ⟩ = β·⟨Δc, b⟩ + γ·⟨b, r⟩ + ⟨w, r⟩ and
-    |⟨w, r⟩| ≤ ‖w‖‖r‖. Both are chosen by least squares, with a ridge that keeps them tame.
+    For any coordinates β, γ: with r = φ − Σβb and w = c′ − Σγb, ⟨c′, φ⟩ = β·⟨c′, b⟩ + γ·⟨b, r⟩ + ⟨w, r⟩ and
+    |⟨w, r⟩| ≤ ‖w‖‖r‖. Both are chosen by least squares, with a ridge that keeps them tame. Every number is known to
+    ± e, so a term costs e times the absolute coefficients that it is multiplied with.
     """
-    if not anchor.intact or anchor.norm_squared == 0.0:
-        return -math.inf
-    gram, sites = state.gram, record.neighbours
-    then, _ = _now(anchor, state)
-    similarity = 0.5 * (state.slack[: state.sites] - state.offset + 1.0)
+    old, new = np.flatnonzero(then), np.flatnonzero(now)
+    at_old = similarity_enclosure(near, keys[old], then[old], sigma)[0]
+    at_new = similarity_enclosure(near, keys[new], now[new], sigma)[0]
     known = np.concatenate([[record.similarity], record.kernels])
-    moves = np.concatenate(
-        [[float(then @ similarity) - anchor.norm_squared], similarity[sites] - anchor.similarity[sites]]
-    )
+    seen = np.concatenate([[products.both], at_new])
     basis = np.empty((known.size, known.size))
-    basis[0, 0] = anchor.norm_squared
-    basis[0, 1:] = basis[1:, 0] = anchor.similarity[sites]
-    basis[1:, 1:] = kernel_block(gram.keys[sites], gram.keys[sites], gram.sigma)
-    beta, gamma = np.linalg.solve(basis + 1e-9 * np.eye(known.size), np.stack([known, moves], axis=1)).T
-    short = max(0.0, 1.0 - 2.0 * float(beta @ known) + float(beta @ basis @ beta)) + _SQUARED_ROUNDING
-    moved = _moved_squared(anchor, state) - 2.0 * float(gamma @ moves) + float(gamma @ basis @ gamma)
-    rest = math.sqrt(short * (max(0.0, moved) + _SQUARED_ROUNDING))
-    return record.similarity + float(beta @ moves) + float(gamma @ (known - basis @ beta)) - rest
+    basis[0, 0] = products.norm
+    basis[0, 1:] = basis[1:, 0] = at_old
+    basis[1:, 1:] = kernel_enclosure(near, near, sigma)[0]
+    beta, gamma_ = np.linalg.solve(basis + 1e-9 * np.eye(known.size), np.stack([known, seen], axis=1)).T
+    size_b, size_g = 1.0 + float(np.abs(beta).sum()), 1.0 + float(np.abs(gamma_).sum())
+    # Enclosures are at most 4 `outward` wide; 4 of them per product of two coefficients cover the sums' rounding, too.
+    error = 16.0 * outward
+    short = 1.0 - 2.0 * float(beta @ known) + float(beta @ basis @ beta) + error * size_b * size_b
+    left = products.norm_now - 2.0 * float(gamma_ @ seen) + float(gamma_ @ basis @ gamma_) + error * size_g * size_g
+    rest = math.sqrt(max(0.0, short) * max(0.0, left)) * (1.0 + outward)
+    return float(beta @ seen) + float(gamma_ @ (known - basis @ beta)) - rest - error * size_b * size_g

@@ -75,6 +75,7 @@ def prune(demo: DemoRun, store: Store, hours: Sample) -> None:
             [
                 ("icu", f"{size} → {len(icu)} entries; {len(kept.applied)} set aside in an archive"),
                 ("conversations", f"{len(forgotten.applied)} forgotten: content destroyed, a number kept of each"),
+                ("", "until an entry is erased that is live now: then these numbers go, too, and the certificates end"),
                 ("proved", "by rigorous bounds on every rounding, not by a tolerance"),
                 ("answers", f"{len(before)} queries asked before and after: the same to the last bit"),
             ]
@@ -237,7 +238,7 @@ def expire(demo: DemoRun, store: Store, chats: Sample) -> None:
         if mode == "forget":
             row = memory.warranties()[0]
             _require(row.status == "expired", "the certificate did not expire")
-            results[mode] = f"content gone: its certificate is {row.status}, ended by edit {row.expired_at}"
+            results[mode] = f"content gone: its certificate is {row.status}"
         else:
             _require("c" in memory, "the entry did not come back")
             results[mode] = (

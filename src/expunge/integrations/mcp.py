@@ -104,9 +104,7 @@ class WarrantyStatus:
     id: str
     mode: str
     status: str
-    remaining: float
-    issued_at_edit: int
-    expired_at_edit: int | None
+    remaining: float | None
 
 
 @dataclass(frozen=True)
@@ -173,12 +171,13 @@ class Tools:
         )
 
     def warranties(self) -> list[WarrantyStatus]:
-        """Tell where the certificates of pruned entries stand: valid, or expired and by which edit."""
+        """Tell where the certificates of pruned entries stand.
+
+        A certificate is valid, expired under the present entries, or ended for good by an erasure.
+        """
         memory = self.notebook.memory
         rows = [] if memory is None else memory.warranties()
-        return [
-            WarrantyStatus(row.id, row.mode, row.status, row.remaining, row.issued_at, row.expired_at) for row in rows
-        ]
+        return [WarrantyStatus(row.id, row.mode, row.status, row.remaining) for row in rows]
 
     def verify_receipt(self, leaf: int | None = None, receipt: str | None = None) -> ReceiptCheck:
         """Check a receipt, by its leaf number or as text: signature, form, and its place in the ledger."""

@@ -302,7 +302,7 @@ def _notes(version: Version, rows: Iterable[int], similarity: Vector | None = No
 def _known_ids(version: Version, names: list[str], missing_ok: bool) -> list[str]:
     if len(set(names)) < len(names):
         raise InputError("an id is listed twice; nothing was deleted")
-    known = [version.slot(check_id(name)) is not None or name in version.warranties.records for name in names]
+    known = [version.slot(check_id(name)) is not None or name in version.warranties for name in names]
     if not missing_ok and not all(known):
         raise InputError(f"no entry has id {names[known.index(False)]!r}; nothing was deleted")
     return [name for name, there in zip(names, known, strict=True) if there]
@@ -310,7 +310,7 @@ def _known_ids(version: Version, names: list[str], missing_ok: bool) -> list[str
 
 def _of_subject(version: Version, subject: str) -> list[str]:
     live = [name for name, owner in zip(version.ids, version.subjects, strict=True) if owner == subject]
-    return live + [name for name, record in version.warranties.records.items() if record.subject == subject]
+    return live + version.warranties.of_subject(subject)
 
 
 def _split(version: Version, names: list[str]) -> tuple[list[str], int]:

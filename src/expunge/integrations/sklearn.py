@@ -201,9 +201,7 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_free(self, names: list[str]) -> list[str]:
         """Names that no sample has, pruned ones included."""
         version = self.memory_.version
-        taken = next(
-            (name for name in names if version.slot(name) is not None or name in version.warranties.records), None
-        )
+        taken = next((name for name in names if version.slot(name) is not None or name in version.warranties), None)
         if taken is not None:
             raise InputError(f"id {taken!r} is taken: remove it first, or use another id; nothing was admitted")
         return names

@@ -35,7 +35,7 @@ def first_version(
     trial = first_accepted(chain([cold], rescue_methods(gram, counts, problem.cap)), counts)
     if trial.state is None:
         raise SolveError(f"no solver reached an acceptable state: {trial.attempts!r}")
-    gram.retain(trial.state.alpha)
+    gram.retain(trial.state.status)
     packed = row_bytes(problem.keys)
     entries = Entries(values.shape[1], size)
     entries.extend(ids, packed, values, site_of, subjects, payloads, salts)

@@ -6,6 +6,7 @@ assignment: an error or an interrupt at any moment leaves the old version, bit f
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +29,7 @@ from expunge.memory.receipt import Action, Outcome, Receipt, RefusalReason
 from expunge.memory.version import Version
 from expunge.problem.problem import Problem, as_count, as_point, as_values, cap_from, fewest_keys, row_bytes
 from expunge.solver.attempts import Attempt
-from expunge.solver.state import ABSENT
+from expunge.solver.state import ABSENT, MARGIN
 
 __all__ = ["Hit", "Memory"]
 
@@ -47,9 +48,8 @@ class Memory(MemoryReader):
         self,
         version: Version,
         *,
-        initial_size: int,
-        nu: float | None,
-        next_id: int,
+        initial_size: int | None = None,
+        nu: float | None = None,
         attempts: tuple[Attempt, ...] = (),
     ) -> None:
         """Wrap a published version; use `Memory.fit` or `Memory.load`."""
@@ -65,9 +65,9 @@ class Memory(MemoryReader):
         # Called with the version and the ids that a deletion names, before anything is solved. What it raises stops
         # the deletion: this is where a store looks at legal holds.
         self.guard: Callable[[Version, tuple[str, ...]], None] | None = None
+        # Of the fit that set the cap, for receipts. Neither is saved: a memory that was loaded has none.
         self.initial_size = initial_size
         self.nu = nu
-        self.next_id = next_id
         # What the cold fit tried; empty for a memory that was loaded.
         self.attempts = attempts
         self.outcomes: Counter[str] = Counter({"rescued": 1} if len(attempts) > 1 else ())
@@ -95,13 +95,13 @@ class Memory(MemoryReader):
         contents = as_values(values, size)
         names, owners, extras = check_ids(ids, size), check_subjects(subjects, size), encode_payloads(payloads, size)
         version, attempts = first_version(problem, contents, names, owners, extras, new_salts(size))
-        return cls(version, initial_size=size, nu=None if nu is None else float(nu), next_id=size, attempts=attempts)
+        return cls(version, initial_size=size, nu=None if nu is None else float(nu), attempts=attempts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         from expunge.memory.snapshot import pack, restore
 
         with self._lock:
-            return restore, (pack(self), dict(self.outcomes))
+            return restore, (pack(self), dict(self.outcomes), self.initial_size, self.nu)
 
     def __repr__(self) -> str:
         return f"<Memory of {self.describe()}>"
@@ -126,8 +126,8 @@ class Memory(MemoryReader):
 
     def refit(self) -> Memory:
         """Fresh memory with the same entries and cap, solved from nothing: the reference for a deletion."""
-        version, attempts = first_version(*self.look(lambda version: (version.solution.problem, *version.columns())))
-        return Memory(version, initial_size=self.initial_size, nu=self.nu, next_id=self.next_id, attempts=attempts)
+        version, attempts = first_version(*self.look(lambda version: (version.solution.problem, *version.columns()[1])))
+        return Memory(version, initial_size=self.initial_size, nu=self.nu, attempts=attempts)
 
     def admit(
         self,
@@ -141,6 +141,7 @@ class Memory(MemoryReader):
     ) -> Receipt:
         """Add one entry. Raises AdmissionRefused, with nothing changed, if no path passes the check.
 
+        Without an `id` the entry gets a random one of 16 hexadecimal digits, which counts nothing.
         An admission can end certificates of pruned entries; the receipt reports them, and with
         ``on_expiry="refuse"`` such an admission is refused instead.
         """
@@ -152,8 +153,8 @@ class Memory(MemoryReader):
         with self._lock:
             edit = self._begin("admission")
             version = edit.base
-            name = self._free_id() if id is None else check_id(id)
-            if version.slot(name) is not None or name in version.warranties.records:
+            name = secrets.token_hex(8) if id is None else check_id(id)
+            if version.slot(name) is not None or name in version.warranties:
                 raise InputError(f"id {name!r} is taken: delete it first, or admit under another id")
             solved = edit.admit(name, point, content, subject=owner, payload=extra)
             changes = edit.update_warranties() if solved else WarrantyChanges(solved=False)
@@ -177,7 +178,8 @@ class Memory(MemoryReader):
     def delete(self, ids: str | Iterable[str] | None = None, *, subject: str | None = None) -> Receipt:
         """Remove entries by id, by several ids, or by subject, in one transaction.
 
-        Raises DeletionRefused, with nothing changed, when too few entries would remain for the cap or no path
+        Everything derived from them goes, too: certificates of entries that were forgotten while one of them was live
+        end. Raises DeletionRefused, with nothing changed, when too few entries would remain for the cap or no path
         passes the check; InputError for an unknown id or subject.
         """
         with self._lock:
@@ -189,9 +191,9 @@ class Memory(MemoryReader):
                 return self._noop(edit, "nothing was asked for")
             if self.guard is not None:
                 self.guard(version, names)
-            if pruned:
-                edit.warranties = edit.warranties.without(pruned)
-            left = version.size + len(edit.warranties.archive) - len(slots)
+            archived = [name for name in pruned if name in version.warranties.archive]
+            over = [version.warranties.archive[name].slot for name in archived]
+            left = version.size + len(version.warranties.archive) - len(archived) - len(slots)
             fewest = fewest_keys(version.state.cap)
             if left < fewest:
                 asked = version.size + len(version.warranties.archive) - left
@@ -203,7 +205,8 @@ class Memory(MemoryReader):
                     edit,
                     RefusalReason("too_few_entries", float(asked), float(version.deletable)),
                 )
-            solved = edit.recall(fewest + len(slots)) and (not slots or edit.remove(slots))
+            edit.warranties = edit.warranties.without(pruned)
+            solved = edit.recall(fewest + len(slots)) and edit.erase(slots, over)
             changes = edit.update_warranties() if solved else WarrantyChanges(solved=False)
             if not changes.solved:
                 reason = f"the deletion of {len(names)} entries was refused: no solver reached an acceptable state"
@@ -216,17 +219,19 @@ class Memory(MemoryReader):
                 if outcome == "certified_zero"
                 else "the memory equals a fresh fit of the remaining entries at the same cap"
             )
-            self._unwiped.extend(slots)
+            self._unwiped.extend([*slots, *over])
             return self._publish(edit, outcome, names, covers, changes)
 
     def prune(self, mode: Mode = "archive", *, sketch: SupportsIndex = 0) -> Receipt:
         """Drop every entry whose weight is *proved* zero from the live memory, under warranty.
 
         ``archive`` keeps the content aside and brings an entry back when it would become active again, so that
-        the live memory always equals the one that never pruned. ``forget`` keeps no content: the certificate
-        holds until `warranties()` says it expired. `sketch` live neighbours are remembered for each entry
-        (12 bytes each), which makes warranties last longer. An entry that looks like zero but cannot be proved
-        stays, and is counted in the receipt.
+        the live memory always equals the one that never pruned. ``forget`` keeps no content, and its certificates end
+        early: **the first erasure of an entry that is live now ends all certificates of this pruning**, because what
+        they rest on would give the erased key back. A later ``forget`` of such an entry is an erasure of it. An
+        admission may expire a certificate for a while. `sketch` live neighbours are remembered for each forgotten
+        entry (12 bytes each), which makes certificates last longer under admissions; an archive needs none. An entry
+        that looks like zero but cannot be proved stays, and is counted in the receipt.
         """
         if mode not in ("archive", "forget"):
             raise InputError(f'mode must be "archive" or "forget", not {mode!r}')
@@ -251,7 +256,7 @@ class Memory(MemoryReader):
                 raise self._refused(DeletionRefused, reason, edit, edit.no_acceptable_state())
             covers = "the pruned coefficients are proved to be zero: no readout changes while the warranties hold"
             self._unwiped.extend(slots)
-            return self._publish(edit, "pruned", names, covers, WarrantyChanges(), details)
+            return self._publish(edit, "pruned", names, covers, edit.certificate_changes(), details)
 
     def rebuild(self, *, nu: float | None = None, cap: float | None = None) -> Receipt:
         """Solve afresh at a new cap, archived entries included: a *different* reference, and recorded as such.
@@ -260,20 +265,12 @@ class Memory(MemoryReader):
         """
         with self._lock:
             edit = self._begin("rebuild")
-            version, warranties = edit.base, edit.warranties
-            archived = warranties.archive
-            count = version.size + len(archived)
-            new_cap = cap_from(count, nu=nu, cap=cap)
-            values, ids, subjects, payloads, salts = version.columns(archived)
-            keys = np.vstack([version.keys, *(entry.key for entry in archived.values())])
-            fresh, tried = first_version(Problem(keys, new_cap, self.sigma), values, ids, subjects, payloads, salts)
-            ended = [name for name, record in warranties.records.items() if record.expired_at is None]
-            lost = [name for name in ended if name not in archived]
-            after = replace(
-                fresh,
-                warranties=warranties.without(archived).ended(version.edit + 1, fresh.state.sites),
-                edit=version.edit + 1,
-            )
+            version, archived = edit.base, edit.warranties.archive
+            keys, columns = version.columns(archived=True)
+            new_cap = cap_from(len(keys), nu=nu, cap=cap)
+            fresh, tried = first_version(Problem(keys, new_cap, self.sigma), *columns)
+            lost = [name for name in edit.warranties.forgotten if name in version.valid]
+            after = replace(fresh, warranties=edit.warranties.ended(), edit=version.edit + 1)
             details: dict[str, Any] = {"cap_before": self.cap, "cap": new_cap}
             if lost:
                 details["expired"] = lost
@@ -284,7 +281,7 @@ class Memory(MemoryReader):
             receipt = self._recorded(edit.receipt("rebuilt", (), after, covers, details), version, after)
             self._version, self._spare = after, after.state.margin.copy()
             self._unsettled = False
-            self.initial_size, self.nu = count, None if nu is None else float(nu)
+            self.initial_size, self.nu = after.size, None if nu is None else float(nu)
             if len(tried) > 1:
                 self.outcomes["rescued"] += 1
             return receipt
@@ -306,7 +303,8 @@ class Memory(MemoryReader):
         """Start an edit from exactly what is published, whatever an interrupted one left behind."""
         version = self._version
         if self._unsettled:
-            version.state.gram.rewind(version.state.sites, version.state.active())
+            state = version.state
+            state.gram.rewind(state.sites, np.flatnonzero(state.status[: state.sites] == MARGIN))
             version.entries.rewind(version.count)
             # A site that the edit had emptied may have lost its place to one that it had added.
             present = version.state.present()
@@ -331,8 +329,6 @@ class Memory(MemoryReader):
         details = dict(details or {})
         ended = {"expired": changes.expired, "reactivated": edit.reactivated, "renewed": changes.renewed}
         details |= {word: list(found) for word, found in ended.items() if found}
-        if changes.rechecks:
-            details["rechecks"] = changes.rechecks
         before, version = edit.base, edit.version()
         receipt = self._recorded(edit.receipt(outcome, names, version, covers, details), before, version)
         self._version = version
@@ -340,7 +336,7 @@ class Memory(MemoryReader):
             self._spare = before.state.margin
         self._wipe(version)
         # Every absent site once held an entry whose slot is still there, so counting slots is enough.
-        if version.count - version.size > max(COMPACT_ABOVE, version.size // 4):
+        if version.count - version.size - len(version.warranties.archive) > max(COMPACT_ABOVE, version.size // 4):
             self._version = version.compacted()
         self._unsettled = False
         return receipt
@@ -381,17 +377,12 @@ class Memory(MemoryReader):
                 # The key may be wiped already, and zero may be another site's.
                 if version.site_of_key.get(packed) == site:
                     del version.site_of_key[packed]
-        state.gram.retain(state.alpha, gone)
-        entries.wipe(slots)
+        state.gram.retain(state.status, gone)
+        # An archived entry keeps its slot, and with it its place in the order of admission.
+        archived = {entry.slot for entry in version.warranties.archive.values()}
+        entries.wipe([slot for slot in slots if slot not in archived])
+        entries.site[[slot for slot in slots if slot in archived]] = -1
         self._unwiped.clear()
-
-    def _free_id(self) -> str:
-        version = self._version
-        while version.slot(str(self.next_id)) is not None or str(self.next_id) in version.warranties.records:
-            self.next_id += 1
-        name = str(self.next_id)
-        self.next_id += 1
-        return name
 
 
 def _file_path(path: str | Path) -> Path:

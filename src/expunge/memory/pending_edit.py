@@ -15,16 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from expunge.certificates.warranty import Archived, Mode
+from expunge.certificates.warranty import Archived, Mode, archived_slack_is_negative
 from expunge.memory.receipt import Action, Outcome, Receipt, RefusalReason
 from expunge.memory.version import Version
-from expunge.problem.tolerances import SLACK_TOLERANCE
 from expunge.solver import path
-from expunge.solver.active_set import finish
 from expunge.solver.attempts import Attempt, Method, Trial, first_accepted, rescue_methods
+from expunge.solver.canonical import slack_error
 from expunge.solver.cold_fit import fit
 from expunge.solver.margin_factor import MarginFactor
-from expunge.solver.state import State
+from expunge.solver.state import ABSENT, RESERVE, State
 from expunge.types import IndexArray, Vector
 
 __all__ = ["PendingEdit", "WarrantyChanges"]
@@ -36,7 +35,6 @@ class WarrantyChanges:
 
     expired: tuple[str, ...] = ()
     renewed: tuple[str, ...] = ()
-    rechecks: int = 0
     solved: bool = True
 
 
@@ -59,6 +57,7 @@ class PendingEdit:
         self.reactivated: list[str] = []
         self.warranties = version.warranties
         self._spare = spare
+        self._valid: frozenset[str] | None = None
 
     def version(self) -> Version:
         """The version that the steps so far lead to."""
@@ -73,6 +72,7 @@ class PendingEdit:
             base.site_of_key,
             self.warranties,
             base.edit + 1,
+            self._valid,
         )
 
     def receipt(
@@ -117,12 +117,6 @@ class PendingEdit:
         site = self._site(key)
         return site is not None and bool(self.state.alpha[site] > 0.0)
 
-    def slack(self, key: Vector) -> float:
-        """G at a key under the candidate."""
-        gram = self.state.gram
-        weights = self.state.alpha[gram.site_of[: gram.count]]
-        return self.state.offset - 1.0 + 2.0 * float(weights @ gram.column_for(key))
-
     def admit(
         self,
         name: str,
@@ -132,20 +126,21 @@ class PendingEdit:
         subject: str | None = None,
         payload: bytes | None = None,
         salt: bytes | None = None,
+        slot: int | None = None,
     ) -> bool:
-        """Add one entry."""
+        """Add one entry: after all others, or back at the slot where it was before it was archived."""
         started = time.perf_counter()
         base, state, gram = self.base, self.state, self.state.gram
         packed = key.tobytes()
         site = self._site(key)
         if site is None:
-            column = gram.column_for(key)
-            slack = state.offset - 1.0 + 2.0 * float(state.alpha[gram.site_of[: gram.count]] @ column)
-            site = gram.add_site(key, column)
+            gram.count_bound(state.bound_counts())
+            site = gram.add_site(key)
+            slack = state.offset - 1.0 + 2.0 * gram.sum_at(site, state.alpha, state.cap)
             grown = state.with_site(site, slack)
             # A stale number is found out by comparing keys, so this may be written before the version is adopted.
             base.site_of_key[packed] = site
-            stays = slack >= 0.0 and state.exact
+            stays = slack > slack_error(state)
         else:
             grown = replace(state, multiplicity=state.multiplicity.copy(), ceiling=state.ceiling.copy())
             grown.set_multiplicity(site, int(state.multiplicity[site]) + 1)
@@ -156,13 +151,20 @@ class PendingEdit:
             self.attempts.append(Attempt("reserve", self.check, time.perf_counter() - started))
         elif not self._solve(grown, lambda candidate: path.admit(candidate, site), grown.multiplicity[: grown.sites]):
             return False
+        self.size += 1
+        if slot is not None:
+            # No published version reads the site of a slot that it does not count.
+            base.entries.site[slot] = site
+            self.alive = self.alive.copy()
+            self.alive[slot] = True
+            return True
         slot = base.entries.append(name, key, value, site, subject=subject, payload=payload, salt=salt)
         if self.alive.size < base.entries.site.size:
             alive = np.ones(base.entries.site.size, dtype=bool)
             alive[: self.count] = self.alive[: self.count]
             self.alive = alive
         self.alive[slot] = True
-        self.count, self.size = slot + 1, self.size + 1
+        self.count = slot + 1
         return True
 
     def remove(self, slots: list[int]) -> bool:
@@ -175,7 +177,9 @@ class PendingEdit:
             site = site_of.item(slot)
             losses[site] = losses.get(site, 0) + 1
             counts[site] -= 1
-        if not self._solve(state, lambda candidate: path.remove(candidate, losses), counts):
+        if all(state.status[site] == RESERVE for site in losses):
+            self._remove_reserve(losses, counts)
+        elif not self._solve(state, lambda candidate: path.remove(candidate, losses), counts):
             return False
         self.alive = self.alive.copy()
         for slot in slots:
@@ -183,53 +187,74 @@ class PendingEdit:
         self.size -= len(slots)
         return True
 
+    def _remove_reserve(self, losses: dict[int, int], counts: IndexArray) -> None:
+        """Take away entries whose weight in the exact optimum is zero: it stays the optimum, to the bit."""
+        started = time.perf_counter()
+        state = self.state
+        status = state.status.copy()
+        for site in losses:
+            if counts[site] == 0:
+                status[site] = ABSENT
+        multiplicity, ceiling = state.multiplicity.copy(), state.ceiling.copy()
+        self.state = replace(state, status=status, multiplicity=multiplicity, ceiling=ceiling, pivots=0)
+        for site in losses:
+            self.state.set_multiplicity(site, int(counts[site]))
+        self.attempts.append(Attempt("reserve", self.check, time.perf_counter() - started))
+
+    def erase(self, slots: list[int], archived: list[int]) -> bool:
+        """Take live entries away for good, with everything that was derived from them or from archived ones."""
+        self.warranties = self.warranties.erased([*slots, *archived])
+        return not slots or self.remove(slots)
+
     def update_warranties(self) -> WarrantyChanges:
         """Settle what the steps so far did to pruned entries.
 
-        A forgotten entry whose warranty ran out is expired. An archived one is rechecked exactly, and renewed,
-        or brought back when its slack is negative or a copy of its key has weight, which the two then share; each
-        return can end further warranties, so this repeats until none is left.
+        An archived entry comes back when its slack is negative or a copy of its key has weight, which the two then
+        share; each return moves the optimum, so this repeats until none is left.
         """
-        if not self.warranties.records:
-            return WarrantyChanges()
-        edit = self.base.edit + 1
-        expired: list[str] = []
-        rechecks = 0
-        while True:
-            self.warranties, due = self.warranties.settled(self.state)
-            lost = [name for name in due if self.warranties.records[name].mode == "forget"]
-            if lost:
-                self.warranties = self.warranties.expired(lost, edit)
-                expired += lost
-            held = [name for name in due if self.warranties.records[name].mode == "archive"]
-            slacks = {name: self.slack(self.warranties.archive[name].key) for name in held}
-            rechecks += len(held)
-            back = min(slacks, key=lambda name: slacks[name], default=None)
-            if back is None or slacks[back] >= -SLACK_TOLERANCE:
-                back = next((name for name in held if self._weighs(self.warranties.archive[name].key)), None)
+        archive = self.warranties.archive
+        while archive:
+            fit = self.version().fit
+            due = self.warranties.due(fit)
+            if not due:
+                break
+            slacks, negative = archived_slack_is_negative(np.array([archive[name].key for name in due]), fit)
+            worst = int(np.argmin(slacks))
+            back = due[worst] if negative[worst] else None
             if back is None:
+                back = next((name for name in due if self._weighs(archive[name].key)), None)
+            if back is None:
+                self.warranties = self.warranties.rechecked(due, fit)
                 break
             if not self._return(back):
-                return WarrantyChanges(tuple(expired), (), rechecks, solved=False)
-        if held:
-            sketch = max(self.warranties.records[name].neighbours.size for name in held)
-            entries = [self.warranties.archive[name] for name in held]
-            self.warranties = self.warranties.issued(held, entries, self.state, edit, "archive", sketch)
-        return WarrantyChanges(tuple(expired), tuple(held), rechecks)
+                return WarrantyChanges(solved=False)
+            archive = self.warranties.archive
+        return self.certificate_changes()
+
+    def certificate_changes(self) -> WarrantyChanges:
+        """Forgotten entries whose certificates the steps so far ended, or made valid again."""
+        before, after = self.base.valid, self.version().valid
+        self._valid = after
+        left = self.warranties.forgotten
+        return WarrantyChanges(
+            tuple(name for name in left if name in before and name not in after),
+            tuple(name for name in left if name in after and name in self.base.warranties and name not in before),
+        )
 
     def recall(self, wanted: int) -> bool:
         """Bring archived entries back until the live memory has this many, those nearest to being active first."""
         archive = self.warranties.archive
         if self.size >= wanted or not archive:
             return True
-        nearest = sorted(archive, key=lambda name: self.slack(archive[name].key))
-        return all(self._return(name) for name in nearest[: wanted - self.size])
+        slacks, _ = archived_slack_is_negative(np.array([entry.key for entry in archive.values()]), self.version().fit)
+        nearest = sorted(zip(slacks.tolist(), archive, strict=True), key=lambda pair: pair[0])
+        return all(self._return(name) for _, name in nearest[: wanted - self.size])
 
     def _return(self, name: str) -> bool:
         entry = self.warranties.archive[name]
         self.warranties = self.warranties.without([name])
         self.reactivated.append(name)
-        return self.admit(name, entry.key, entry.value, subject=entry.subject, payload=entry.payload, salt=entry.salt)
+        return self.admit(name, entry.key, entry.value, slot=entry.slot)
 
     def prune(self, slots: list[int], mode: Mode, sketch: int) -> bool:
         """Take entries of zero weight out of the live memory, under warranty."""
@@ -237,6 +262,7 @@ class PendingEdit:
         names = [entries.ids[slot] or "" for slot in slots]
         contents = [
             Archived(
+                slot,
                 self.state.gram.keys[entries.site[slot]].copy(),
                 entries.values[slot].copy(),
                 entries.subjects[slot],
@@ -247,7 +273,11 @@ class PendingEdit:
         ]
         if not self.remove(slots):
             return False
-        self.warranties = self.warranties.issued(names, contents, self.state, self.base.edit + 1, mode, sketch)
+        fit = self.version().fit
+        if mode == "archive":
+            self.warranties = self.warranties.archived(dict(zip(names, contents, strict=True)), fit)
+        else:
+            self.warranties = self.warranties.erased(slots).forgetting(names, contents, fit, sketch)
         return True
 
     def _solve(self, state: State, update: Callable[[State], None], counts: IndexArray) -> bool:
@@ -260,7 +290,7 @@ class PendingEdit:
         gram = state.gram
         trial: Trial | None = None
         if state.exact:
-            trial = first_accepted([Method("path", along_path, finish)], counts)
+            trial = first_accepted([Method("path", along_path)], counts)
         if trial is None or trial.state is None:
             failed = () if trial is None else trial.attempts
             cold = Method("cold", lambda: fit(gram, counts, state.cap))
@@ -268,8 +298,6 @@ class PendingEdit:
         self.attempts.extend(trial.attempts)
         if trial.state is None:
             return False
-        if self.warranties.records:
-            self.warranties = self.warranties.travelled(state, trial.state)
         self.rescued = self.rescued or len(trial.attempts) > 1
         self.state, self.check = trial.state, trial.check
         self.pivots += trial.state.pivots

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from expunge.memory.entries import decode_payload
 from expunge.memory.version import Version
 from expunge.problem.kernel import kernel_block
-from expunge.problem.readout import readout_weights
+from expunge.problem.readout import canonical_order, readout_weights
 from expunge.types import Matrix, Vector
 
 __all__ = ["Hit", "search"]
@@ -30,10 +31,10 @@ class Hit:
 
 def search(version: Version, point: Matrix, count: int) -> list[Hit]:
     """Entries by their share of the readout at one point (1, d), largest first."""
-    active = np.flatnonzero(version.coefficients)
+    active = canonical_order(version.keys, version.values, version.coefficients)
     sigma = version.state.gram.sigma
     weights = readout_weights(version.keys[active], version.coefficients[active], point, sigma)[0]
-    shares = weights / weights.sum()
+    shares = weights / math.fsum(weights.tolist())
     similarity = kernel_block(point, version.keys[active], sigma)[0]
     entries, hits = version.entries, []
     for place in np.argsort(-shares, kind="stable")[:count].tolist():

@@ -227,7 +227,7 @@ class MemoryReader(ABC):
 
     def warranties(self) -> list[Warranty]:
         """Where each pruned entry stands: slack at pruning, what is proved to remain of it, status."""
-        return self.look(lambda version: version.warranties.rows(version.state))
+        return self.look(lambda version: version.warranties.rows(version.fit))
 
 
 def proved_zero_rows(version: Version) -> npt.NDArray[np.bool_]:

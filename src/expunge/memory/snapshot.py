@@ -2,6 +2,10 @@
 
 The header carries SHA-256 of every member and the state digest, which is recomputed on load together with the
 check: a truncated or altered file is refused. The digest is not a signature; receipts are what is signed.
+
+The file is a function of the entries, live and archived, in their order of admission, of cap and width, and of the
+records of forgotten entries: two memories that hold the same write the same bytes, whatever either held before. So it
+has no counter, no edit number and nothing of the solver: sites, partition and margin are derived on load.
 """
 
 from __future__ import annotations
@@ -9,34 +13,49 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import zipfile
 import zlib
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from expunge.certificates.warranty import Anchor, Archived, Record, Warranties
+from expunge.certificates.warranty import Anchor, Archived, Forgotten, Warranties
 from expunge.errors import InputError, StoreError, VerificationError
 from expunge.ledger.commitment import SALT_BYTES
 from expunge.ledger.file_writing import new_file
-from expunge.memory.entries import Entries
+from expunge.memory.entries import Entries, check_id, check_ids, check_subject, check_subjects
 from expunge.memory.version import Version
 from expunge.problem.check import StateCheck
-from expunge.problem.problem import row_bytes
+from expunge.problem.problem import Problem, row_bytes
+from expunge.problem.tolerances import PUBLISHED
 from expunge.solver.attempts import check_candidate
+from expunge.solver.canonical import canonical
+from expunge.solver.cold_fit import distinct_sites
 from expunge.solver.kernel_rows import KernelRows
-from expunge.solver.state import MARGIN, State
+from expunge.solver.state import BOUND, MARGIN, RESERVE, State
 from expunge.types import AnyArray, IndexArray, Matrix, Vector
 
 if TYPE_CHECKING:
     from expunge.memory.memory import Memory
 
-__all__ = ["build_memory", "load", "pack", "restore", "save", "unpack"]
+__all__ = [
+    "build_memory",
+    "load",
+    "pack",
+    "restore",
+    "save",
+    "unpack",
+    "warranty_arrays",
+    "warranty_header",
+]
 
-FORMAT = "expunge/memory/v1"
+FORMAT = "expunge/memory/v2"
+OLD_FORMAT = "expunge/memory/v1"
 _HEADER = "header.json"
 _HEADER_DIGEST = "header.sha256"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -44,20 +63,21 @@ _ARRAYS = {
     "keys": "<f8",
     "values": "<f8",
     "alpha": "<f8",
-    "status": "|i1",
-    "site": "<i8",
-    "margin": "<i8",
+    "archived": "|u1",
     "payload": "|u1",
     "payload_end": "<i8",
     "salt": "|u1",
+    "anchor_rows": "<i8",
     "anchor_alpha": "<f8",
-    "anchor_similarity": "<f8",
-    "archive_keys": "<f8",
-    "archive_values": "<f8",
-    "archive_payload": "|u1",
-    "archive_payload_end": "<i8",
-    "archive_salt": "|u1",
 }
+# Of the old format, what its entries are read from.
+_OLD_ARRAYS = {
+    **{name: _ARRAYS[name] for name in ("keys", "values", "payload", "payload_end", "salt")},
+    "site": "<i8",
+    **{f"archive_{name}": _ARRAYS[name] for name in ("keys", "values", "payload", "payload_end", "salt")},
+}
+# A state that is solved less well than this, by a rescuer, is no starting point for a path.
+_SOLVED = 1e-12
 
 
 def save(memory: Memory, path: Path) -> None:
@@ -87,10 +107,11 @@ def unpack(data: bytes) -> Memory:
     return _read(io.BytesIO(data), "the packed memory")
 
 
-def restore(data: bytes, outcomes: dict[str, int]) -> Memory:
-    """The memory that `Memory.__reduce__` packed, with its counts of outcomes."""
+def restore(data: bytes, outcomes: dict[str, int], initial_size: int | None, nu: float | None) -> Memory:
+    """The memory that `Memory.__reduce__` packed, with its counts of outcomes and what its cap was set for."""
     memory = unpack(data)
     memory.outcomes.update(outcomes)
+    memory.initial_size, memory.nu = initial_size, nu
     return memory
 
 
@@ -113,10 +134,10 @@ def _read(source: Path | IO[bytes], path: Path | str) -> Memory:
     header = _header(contents.pop(_HEADER, b""), contents.pop(_HEADER_DIGEST, b""), path)
     arrays = _arrays(contents, header, path)
     try:
+        if header["format"] == OLD_FORMAT:
+            return _refitted(header, arrays)
         payloads = _split(arrays["payload"], arrays["payload_end"])
-        memory = build_memory(
-            header, arrays, payloads=payloads, salts=_salts(arrays["salt"]), archive=_archive(arrays, header)
-        )
+        memory = build_memory(header, arrays, payloads=payloads, salts=_salts(arrays["salt"]))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as problem:
         raise VerificationError(f"{path} is not consistent ({problem!r}); restore it from a copy") from None
     if memory.digest != header["digest"]:
@@ -128,83 +149,77 @@ def _read(source: Path | IO[bytes], path: Path | str) -> Memory:
 
 def _members(memory: Memory) -> tuple[dict[str, bytes], bytes]:
     version = memory.version
-    state, entries = version.state, version.entries
-    kept = state.present()
-    renumbered = np.full(state.sites, -1, dtype=np.int64)
-    renumbered[kept] = np.arange(kept.size)
-    slots = version.slots.tolist()
-    warranties = version.warranties
-    anchors = list(warranties.anchors.values())
-    archive = list(warranties.archive.values())
-    payload, payload_end = _joined([entries.payloads[slot] for slot in slots])
-    archive_payload, archive_payload_end = _joined([entry.payload for entry in archive])
-    dimension, width = state.gram.keys.shape[1], entries.values.shape[1]
+    keys, (values, ids, subjects, payloads, salts) = version.columns(archived=True)
+    payload, payload_end = _joined(payloads)
     arrays: dict[str, AnyArray] = {
-        "keys": state.gram.keys[kept],
-        "values": version.values,
-        "alpha": state.alpha[kept],
-        "status": state.status[kept],
-        "site": renumbered[version.sites],
-        "margin": renumbered[state.margin.members],
+        "keys": keys,
+        "values": values,
         "payload": payload,
         "payload_end": payload_end,
-        "salt": _bytes(entries.salts[slot] for slot in slots),
-        "anchor_alpha": _by_site([anchor.alpha for anchor in anchors], kept),
-        "anchor_similarity": _by_site([anchor.similarity for anchor in anchors], kept),
-        "archive_keys": np.array([entry.key for entry in archive]).reshape(-1, dimension),
-        "archive_values": np.array([entry.value for entry in archive]).reshape(-1, width),
-        "archive_payload": archive_payload,
-        "archive_payload_end": archive_payload_end,
-        "archive_salt": _bytes(entry.salt for entry in archive),
+        "salt": np.frombuffer(salts, dtype=np.uint8),
+        **warranty_arrays(version),
     }
     members = {}
-    for name, array in arrays.items():
+    for name, kind in _ARRAYS.items():
         buffer = io.BytesIO()
-        np.save(buffer, np.ascontiguousarray(array.astype(_ARRAYS[name], copy=False)), allow_pickle=False)
+        np.save(buffer, np.ascontiguousarray(arrays[name].astype(kind, copy=False)), allow_pickle=False)
         members[f"{name}.npy"] = buffer.getvalue()
     header = {
         "format": FORMAT,
-        "cap": state.cap.hex(),
-        "sigma": state.gram.sigma.hex(),
-        "offset": state.offset.hex(),
-        "exact": state.exact,
-        "initial_size": memory.initial_size,
-        "nu": None if memory.nu is None else memory.nu.hex(),
-        "next_id": memory.next_id,
-        "ids": list(memory.ids),
-        "subjects": list(memory.subjects),
+        "cap": version.state.cap.hex(),
+        "sigma": version.state.gram.sigma.hex(),
+        "offset": version.state.offset.hex(),
+        "ids": ids,
+        "subjects": subjects,
         "digest": version.digest,
-        "edit": version.edit,
-        "anchors": [
-            {
-                "number": number,
-                "edit": anchor.edit,
-                "offset": anchor.offset.hex(),
-                "norm_squared": anchor.norm_squared.hex(),
-                "reach": anchor.reach.hex(),
-                "gone": anchor.gone.hex(),
-            }
-            for number, anchor in warranties.anchors.items()
-        ],
-        "pruned": [
-            {
-                "id": name,
-                "anchor": record.anchor,
-                "mode": record.mode,
-                "subject": record.subject,
-                "similarity": record.similarity.hex(),
-                "rest": record.rest.hex(),
-                "neighbours": renumbered[record.neighbours].tolist(),
-                "kernels": [kernel.hex() for kernel in record.kernels.tolist()],
-                "expired_at": record.expired_at,
-            }
-            for name, record in warranties.records.items()
-        ],
-        "archived": [[name, entry.subject] for name, entry in warranties.archive.items()],
-        "travel": warranties.travel.hex(),
+        **warranty_header(version),
         "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in members.items()},
     }
     return members, json.dumps(header, ensure_ascii=False, sort_keys=True).encode("utf-8")
+
+
+def warranty_arrays(version: Version) -> dict[str, AnyArray]:
+    """Coefficients and what is archived, and the anchors end to end, by row of live and archived entries."""
+    archived = np.array([entry.slot for entry in version.warranties.archive.values()], dtype=np.int64)
+    slots = np.sort(np.concatenate([version.slots, archived]))
+    alpha = np.zeros(slots.size)
+    alpha[np.searchsorted(slots, version.slots)] = version.coefficients
+    anchors = _anchors(version.warranties)
+    none = np.zeros(0)
+    return {
+        "alpha": alpha,
+        "archived": np.isin(slots, archived).astype(np.uint8),
+        "anchor_rows": np.searchsorted(slots, np.concatenate([none, *(anchor.slots for anchor in anchors)])),
+        "anchor_alpha": np.concatenate([none, *(anchor.alpha for anchor in anchors)]),
+    }
+
+
+def warranty_header(version: Version) -> dict[str, Any]:
+    """Anchors, and records of forgotten entries, in JSON; rows are those of `warranty_arrays`."""
+    archived = [entry.slot for entry in version.warranties.archive.values()]
+    slots = np.sort(np.concatenate([version.slots, np.array(archived, dtype=np.int64)]))
+    anchors = _anchors(version.warranties)
+    number_of = {id(anchor): number for number, anchor in enumerate(anchors)}
+    return {
+        "anchors": [{"offset": anchor.offset.hex(), "size": int(anchor.slots.size)} for anchor in anchors],
+        "forgotten": [
+            {
+                "id": name,
+                "subject": record.subject,
+                "anchor": None if record.anchor is None else number_of[id(record.anchor)],
+                "similarity": record.similarity.hex(),
+                "neighbours": np.searchsorted(slots, record.neighbours).tolist(),
+                "kernels": [kernel.hex() for kernel in record.kernels.tolist()],
+            }
+            for name, record in version.warranties.forgotten.items()
+        ],
+    }
+
+
+def _anchors(warranties: Warranties) -> list[Anchor]:
+    """Anchors in order of first use."""
+    records = warranties.forgotten.values()
+    return list({id(record.anchor): record.anchor for record in records if record.anchor is not None}.values())
 
 
 def _joined(payloads: list[bytes | None]) -> tuple[AnyArray, AnyArray]:
@@ -217,21 +232,12 @@ def _bytes(parts: Iterable[bytes]) -> AnyArray:
     return np.frombuffer(b"".join(parts), dtype=np.uint8)
 
 
-def _by_site(rows: list[Vector], kept: IndexArray) -> Matrix:
-    """One row per anchor, over the kept sites; sites added since have no weight there."""
-    table = np.zeros((len(rows), kept.size))
-    for number, row in enumerate(rows):
-        known = kept < row.size
-        table[number, known] = row[kept[known]]
-    return table
-
-
 def _header(text: bytes, digest: bytes, path: Path | str) -> dict[str, Any]:
     try:
         header = json.loads(text)
     except (ValueError, RecursionError):
         raise StoreError(f"{path} has no readable header; it is not a memory file or is damaged") from None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
+    if not isinstance(header, dict) or header.get("format") not in (FORMAT, OLD_FORMAT):
         raise StoreError(f"{path} is not in the format {FORMAT}; it may come from another version")
     if hashlib.sha256(text).hexdigest().encode() != digest:
         raise VerificationError(f"{path} was altered or is incomplete: {_HEADER} does not match {_HEADER_DIGEST}")
@@ -240,11 +246,17 @@ def _header(text: bytes, digest: bytes, path: Path | str) -> dict[str, Any]:
 
 def _arrays(contents: dict[str, bytes], header: dict[str, Any], path: Path | str) -> dict[str, AnyArray]:
     stated = header.get("sha256")
-    expected = {f"{name}.npy" for name in _ARRAYS}
-    if not isinstance(stated, dict) or set(stated) != expected or set(contents) != expected:
+    kinds = _ARRAYS if header["format"] == FORMAT else _OLD_ARRAYS
+    expected = {f"{name}.npy" for name in kinds}
+    surplus = kinds is not _ARRAYS
+    if (
+        not isinstance(stated, dict)
+        or set(stated) != set(contents)
+        or not (expected <= set(contents) if surplus else expected == set(contents))
+    ):
         raise VerificationError(f"{path} does not hold the members that its header lists")
     arrays = {}
-    for name, kind in _ARRAYS.items():
+    for name, kind in kinds.items():
         content = contents[f"{name}.npy"]
         if hashlib.sha256(content).hexdigest() != stated[f"{name}.npy"]:
             raise VerificationError(f"{path} was altered: {name}.npy does not match its digest")
@@ -263,101 +275,155 @@ def build_memory(
     *,
     payloads: list[bytes | None],
     salts: list[bytes],
-    archive: dict[str, Archived],
+    edit: int = 0,
+    initial_size: int | None = None,
 ) -> Memory:
     """A memory from its parts, as a file has them and as the rows of a store give them. Solves nothing.
 
-    `header` has the scalars, ids, subjects, anchors and records of pruned entries as the file's JSON does; `arrays`
-    those of the file that are no payload, no salt and no archive. Payloads and salts are in row order.
+    `header` has the scalars, ids, subjects, anchors and records of forgotten entries as the file's JSON does; `arrays`
+    those of the file that are no payload and no salt. Rows are live and archived entries in order of admission.
     """
     from expunge.memory.memory import Memory
 
-    ids, subjects, site = header["ids"], header["subjects"], arrays["site"]
-    size, sites = len(ids), arrays["keys"].shape[0]
-    if not (size == len(subjects) == site.size == len(payloads) == len(salts) == arrays["values"].shape[0]):
+    ids, subjects, keys, alpha = header["ids"], header["subjects"], arrays["keys"], arrays["alpha"]
+    size = len(ids)
+    if not (size == len(subjects) == len(payloads) == len(salts) == arrays["values"].shape[0] == keys.shape[0]):
         raise InputError("columns differ in length")
-    if arrays["alpha"].shape != (sites,) or arrays["status"].shape != (sites,):
+    if alpha.shape != (size,) or arrays["archived"].shape != (size,):
         raise InputError("columns differ in length")
+    if len(set(ids)) < size:
+        raise InputError("two entries have one id")
     if any(len(salt) != SALT_BYTES for salt in salts):
         raise InputError(f"a salt has {SALT_BYTES} bytes")
-    counts = np.bincount(site, minlength=sites)
-    gram = KernelRows(arrays["keys"], float.fromhex(header["sigma"]))
-    state = State.start(gram, counts, float.fromhex(header["cap"]))
-    state.alpha[:sites] = arrays["alpha"]
-    state.status[:sites] = arrays["status"]
-    state.offset, state.exact = float.fromhex(header["offset"]), bool(header["exact"])
-    gram.require(state.active())
-    members = arrays["margin"]
-    if not np.array_equal(np.sort(members), np.flatnonzero(state.status[:sites] == MARGIN)) and state.exact:
-        raise InputError("the margin does not match the partition")
-    if members.size and state.exact and not state.margin.refresh(members, gram.block(members, members)):
-        state.exact = False
-    state.recompute_slacks()
+    live = np.flatnonzero(arrays["archived"] == 0)
+    kept = np.flatnonzero(arrays["archived"] == 1)
+    if live.size + kept.size != size or np.any(alpha[kept]):
+        raise InputError("an archived entry has a weight, or is neither archived nor live")
+    state, site_of = _state(keys[live], alpha[live], header)
+    check: StateCheck = check_candidate(state, state.multiplicity[: state.sites])
+    state.exact = state.exact and check.worst <= _SOLVED
     entries = Entries(arrays["values"].shape[1], size)
-    keys = row_bytes(gram.keys[:sites])
-    key_of_entry = [keys[number] for number in site]
-    entries.extend(ids, key_of_entry, arrays["values"], site, subjects, payloads, b"".join(salts))
-    check: StateCheck = check_candidate(state, counts)
-    numbers = {key: number for number, key in enumerate(keys)}
+    sites = np.full(size, -1, dtype=np.int64)
+    sites[live] = site_of
+    entries.extend(ids, row_bytes(keys), arrays["values"], sites, subjects, payloads, b"".join(salts))
+    archive = {
+        ids[row]: Archived(
+            row, keys[row].copy(), arrays["values"][row].copy(), subjects[row], payloads[row], salts[row]
+        )
+        for row in kept.tolist()
+    }
     alive = np.ones(entries.site.size, dtype=bool)
-    warranties = _warranties(header, arrays, archive, sites)
-    version = Version(state, entries, size, alive, size, check, numbers, warranties, int(header["edit"]))
-    nu = None if header["nu"] is None else float.fromhex(header["nu"])
-    size, next_id = int(header["initial_size"]), int(header["next_id"])
-    return Memory(version, initial_size=size, nu=nu, next_id=next_id)
+    alive[kept] = False
+    version = Version(
+        state,
+        entries,
+        size,
+        alive,
+        live.size,
+        check,
+        {key: site for site, key in enumerate(row_bytes(state.gram.keys[: state.sites]))},
+        Warranties(archive, _forgotten(header, arrays, size, set(ids))),
+        edit,
+    )
+    return Memory(version, initial_size=initial_size)
 
 
-def _warranties(
-    header: dict[str, Any], arrays: dict[str, AnyArray], archive: dict[str, Archived], sites: int
-) -> Warranties:
-    alpha, similarity = arrays["anchor_alpha"], arrays["anchor_similarity"]
-    if alpha.shape != similarity.shape or alpha.shape != (len(header["anchors"]), sites):
-        raise InputError("anchors differ in size")
-    anchors = {
-        int(item["number"]): Anchor(
-            int(item["edit"]),
-            alpha[row].copy(),
-            similarity[row].copy(),
-            *(float.fromhex(item[name]) for name in ("offset", "norm_squared", "reach", "gone")),
-        )
-        for row, item in enumerate(header["anchors"])
-    }
-    records = {
-        item["id"]: Record(
-            int(item["anchor"]),
-            item["mode"],
-            item["subject"],
-            float.fromhex(item["similarity"]),
-            float.fromhex(item["rest"]),
-            np.array(item["neighbours"], dtype=np.int64),
-            np.array([float.fromhex(text) for text in item["kernels"]]),
-            item["expired_at"],
-        )
+def _refitted(header: dict[str, Any], arrays: dict[str, AnyArray]) -> Memory:
+    """The entries of a file of the old format, archived ones after the live ones, fitted afresh at the same cap.
+
+    What it has of warranties depends on entries that may be erased, so forgotten entries keep id and subject alone.
+    """
+    from expunge.memory.first_version import first_version
+    from expunge.memory.memory import Memory
+
+    archived = header["archived"]
+    ids = [*header["ids"], *(item[0] for item in archived)]
+    subjects = [*header["subjects"], *(item[1] for item in archived)]
+    keys = np.vstack([arrays["keys"][arrays["site"]], arrays["archive_keys"].reshape(len(archived), -1)])
+    values = np.vstack([arrays["values"], arrays["archive_values"].reshape(len(archived), -1)])
+    payloads = [
+        *_split(arrays["payload"], arrays["payload_end"]),
+        *_split(arrays["archive_payload"], arrays["archive_payload_end"]),
+    ]
+    salts = b"".join([*_salts(arrays["salt"]), *_salts(arrays["archive_salt"])])
+    problem = Problem.of(keys, sigma=float.fromhex(header["sigma"]), cap=float.fromhex(header["cap"]))
+    version, attempts = first_version(
+        problem, values, check_ids(ids, len(keys)), check_subjects(subjects, len(keys)), payloads, salts
+    )
+    forgotten = {
+        check_id(item["id"]): Forgotten(check_subject(item["subject"]))
         for item in header["pruned"]
+        if item["mode"] == "forget"
     }
-    if any(np.unique(record.neighbours).size < record.neighbours.size for record in records.values()):
-        raise InputError("a warranty names a neighbour twice")
-    if not {record.anchor for record in records.values()} <= set(anchors):
-        raise InputError("a warranty refers to an anchor that is not there")
-    if {name for name, record in records.items() if record.mode == "archive"} != set(archive):
-        raise InputError("the archive does not match the warranties")
-    return Warranties(anchors, records, archive, float.fromhex(header["travel"]))
+    if set(forgotten) & set(ids):
+        raise InputError("two entries have one id")
+    return Memory(replace(version, warranties=Warranties(forgotten=forgotten)), attempts=attempts)
 
 
-def _archive(arrays: dict[str, AnyArray], header: dict[str, Any]) -> dict[str, Archived]:
-    """Archived entries of a file, by id."""
-    payloads = _split(arrays["archive_payload"], arrays["archive_payload_end"])
-    salts = _salts(arrays["archive_salt"])
-    return {
-        name: Archived(
-            arrays["archive_keys"][row].copy(),
-            arrays["archive_values"][row].copy(),
-            subject,
-            payloads[row],
-            salts[row],
-        )
-        for row, (name, subject) in enumerate(header["archived"])
-    }
+def _state(keys: Matrix, alpha: Vector, header: dict[str, Any]) -> tuple[State, IndexArray]:
+    """The solver's state behind the coefficients of live entries, and the site of each entry."""
+    first, site_of = distinct_sites(keys)
+    counts, cap = np.bincount(site_of, minlength=first.size), float.fromhex(header["cap"])
+    gram = KernelRows(keys[first], float.fromhex(header["sigma"]))
+    state = State.start(gram, counts, cap)
+    if not np.array_equal(alpha[first][site_of], alpha):
+        raise InputError("entries with one key differ in weight")
+    for site, (share, count) in enumerate(zip(alpha[first].tolist(), counts.tolist(), strict=True)):
+        state.alpha[site] = state.ceiling[site] if share == cap else _total(share, count)
+    weights = state.alpha[: state.sites]
+    status = np.where(weights == 0.0, RESERVE, np.where(weights >= state.ceiling[: state.sites], BOUND, MARGIN))
+    state.status[: state.sites] = status
+    state.offset = float.fromhex(header["offset"])
+    # The weights of a file are those of the exact optimum, or the file was not written by a memory.
+    state.exact = False
+    canonical(state)
+    if not np.array_equal(state.share[: state.sites], alpha[first]) or state.offset != float.fromhex(header["offset"]):
+        raise InputError("the weights are not those of the exact optimum of these entries")
+    state.recompute_slacks()
+    return state, site_of
+
+
+def _total(share: float, count: int) -> float:
+    """The weight of a site whose `count` entries have this share of it: divided again, it gives the share."""
+    total = share * count
+    near = (total, math.nextafter(total, math.inf), math.nextafter(total, -math.inf))
+    return next((candidate for candidate in near if candidate / count == share), total)
+
+
+def _forgotten(header: dict[str, Any], arrays: dict[str, AnyArray], size: int, taken: set[str]) -> dict[str, Forgotten]:
+    """Records of forgotten entries; a row of the file is a slot of the new memory."""
+    rows, alpha = arrays["anchor_rows"], arrays["anchor_alpha"]
+    ends = [0, *np.cumsum([item["size"] for item in header["anchors"]], dtype=np.int64).tolist()]
+    if rows.shape != (ends[-1],) or alpha.shape != rows.shape or any(end < start for start, end in pairwise(ends)):
+        raise InputError("anchors differ in size")
+    anchors = [
+        Anchor(rows[start:end].copy(), alpha[start:end].copy(), float.fromhex(item["offset"]))
+        for item, (start, end) in zip(header["anchors"], pairwise(ends), strict=True)
+    ]
+    for anchor in anchors:
+        if np.any(np.diff(anchor.slots) <= 0) or np.any((anchor.slots < 0) | (anchor.slots >= size)):
+            raise InputError("an anchor names an entry that is not there, or names one twice")
+        # What was active then is still here, and weighs one.
+        if not (np.all(anchor.alpha >= 0.0) and abs(float(anchor.alpha.sum()) - 1.0) <= PUBLISHED):
+            raise InputError("the weights that a certificate was issued against do not add up to one")
+    forgotten: dict[str, Forgotten] = {}
+    for item in header["forgotten"]:
+        name, number = item["id"], item["anchor"]
+        neighbours = np.array(item["neighbours"], dtype=np.int64)
+        kernels = np.array([float.fromhex(text) for text in item["kernels"]])
+        if np.unique(neighbours).size < neighbours.size:
+            raise InputError("a certificate names a neighbour twice")
+        issued = None if number is None else anchors[range(len(anchors))[number]]
+        known = issued is not None and bool(np.isin(neighbours, issued.slots).all())
+        if kernels.shape != neighbours.shape or (neighbours.size and not known):
+            raise InputError("a certificate refers to a neighbour that is not there")
+        if check_id(name) in taken or name in forgotten:
+            raise InputError("two entries have one id")
+        subject = check_subject(item["subject"])
+        forgotten[name] = Forgotten(subject, issued, float.fromhex(item["similarity"]), neighbours, kernels)
+    if {id(anchor) for anchor in anchors} != {id(item.anchor) for item in forgotten.values()} - {id(None)}:
+        raise InputError("an anchor belongs to no certificate")
+    return forgotten
 
 
 def _split(payload: AnyArray, ends: AnyArray) -> list[bytes | None]:

@@ -7,7 +7,7 @@ reference in one assignment.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from expunge.certificates.warranty import Archived, Warranties
+from expunge.certificates.warranty import Fit, Warranties
 from expunge.errors import InputError
 from expunge.ledger.commitment import state_digest, weights_digest
 from expunge.memory.entries import Entries, check_id, check_subject, listed
 from expunge.problem.check import StateCheck
 from expunge.problem.problem import Problem, fewest_keys, row_bytes
-from expunge.problem.readout import readout
+from expunge.problem.readout import canonical_order, readout, readout_in_order
 from expunge.problem.solution import Solution
-from expunge.solver.state import SiteArrays, State, share
+from expunge.solver.state import State
 from expunge.types import IndexArray, Matrix, Vector
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ def _gather(
     count: int,
     size: int,
     site: IndexArray,
-    at: SiteArrays,
-    cap: float,
+    share: Vector,
     commitments: Words,
     blinds: Words,
 ) -> tuple[Vector, Words, Words]:
@@ -66,7 +65,7 @@ def _gather(
     row = 0
     for slot in range(count):
         if alive[slot]:
-            coefficients[row] = share(at, cap, site[slot])
+            coefficients[row] = share[site[slot]]
             for word in range(4):
                 rows[row, word] = commitments[slot, word]
                 combined[word] ^= blinds[slot, word]
@@ -87,6 +86,7 @@ class Version:
     site_of_key: dict[bytes, int] = field(repr=False)
     warranties: Warranties = field(default_factory=Warranties)
     edit: int = 0
+    known_valid: frozenset[str] | None = field(default=None, repr=False)
 
     @once
     def slots(self) -> IndexArray:
@@ -130,6 +130,17 @@ class Version:
         return _frozen(self.entries.values[self.slots])
 
     @once
+    def fit(self) -> Fit:
+        """The published solution, as certificates are judged by it."""
+        state = self.state
+        return Fit(self.slots, self.sites, self.keys, self.coefficients, state.offset, state.gram.sigma)
+
+    @once
+    def valid(self) -> frozenset[str]:
+        """Forgotten entries whose certificates are valid."""
+        return self.warranties.valid(self.fit) if self.known_valid is None else self.known_valid
+
+    @once
     def weights(self) -> bytes:
         """Blinded digest of offset and coefficients."""
         return weights_digest(self.state.offset, self.coefficients, self._gathered[2].tobytes())
@@ -145,7 +156,7 @@ class Version:
         entries = self.entries
         words, blinds = entries.commitments.view(np.uint64), entries.blinds.view(np.uint64)
         coefficients, commitments, combined = _gather(
-            self.alive, self.count, self.size, entries.site, self.state.arrays, self.state.cap, words, blinds
+            self.alive, self.count, self.size, entries.site, self.state.share, words, blinds
         )
         return coefficients, commitments.view(np.uint8), combined
 
@@ -158,12 +169,11 @@ class Version:
         """Live slots and pruned ids that a deletion names; InputError for an unknown id or subject."""
         if (ids is None) == (subject is None):
             raise InputError("delete takes ids, or subject=..., and exactly one of them")
-        records = self.warranties.records
         if ids is None:
             owner = check_subject(subject)
             mine = self.entries.slots_of.get(owner or "", set())
             slots = sorted(slot for slot in mine if slot < self.count and self.alive[slot])
-            pruned = [name for name, record in records.items() if record.subject == owner]
+            pruned = self.warranties.of_subject(owner)
             if not slots and not pruned:
                 raise InputError(f"no entry belongs to subject {subject!r}; nothing was deleted")
             return slots, pruned
@@ -176,7 +186,7 @@ class Version:
             slot = self.slot(name)
             if slot is not None:
                 slots.append(slot)
-            elif name in records:
+            elif name in self.warranties:
                 pruned.append(name)
             else:
                 raise InputError(f"no entry has id {name!r}; nothing was deleted")
@@ -184,18 +194,28 @@ class Version:
 
     def readout(self, points: Matrix, coefficients: Vector | None = None) -> Matrix:
         """Readout at points (m, d) → (m, dv), with these coefficients (n,) in place of the version's own."""
-        weights = self.coefficients if coefficients is None else coefficients
-        return readout(self.keys, self.values, weights, points, self.state.gram.sigma)
+        if coefficients is not None:
+            return readout(self.keys, self.values, coefficients, points, self.state.gram.sigma)
+        return readout_in_order(*self.in_order, points, self.state.gram.sigma)
 
-    def columns(self, archived: Mapping[str, Archived] | None = None) -> Columns:
-        """Values, ids, subjects, payloads and salts in row order, with archived entries after the live ones."""
-        more, entries, slots = archived or {}, self.entries, self.slots.tolist()
-        return (
-            np.vstack([self.values, *(entry.value for entry in more.values())]),
-            [*self.ids, *more],
-            [*self.subjects, *(entry.subject for entry in more.values())],
-            [*(entries.payloads[slot] for slot in slots), *(entry.payload for entry in more.values())],
-            b"".join([*(entries.salts[slot] for slot in slots), *(entry.salt for entry in more.values())]),
+    @once
+    def in_order(self) -> tuple[Matrix, Matrix, Vector]:
+        """Keys, values and coefficients of the active entries, in the order in which readouts sum them."""
+        order = canonical_order(self.keys, self.values, self.coefficients)
+        return self.keys[order], self.values[order], self.coefficients[order]
+
+    def columns(self, *, archived: bool = False) -> tuple[Matrix, Columns]:
+        """Keys, and values, ids, subjects, payloads and salts, in order of admission; archived entries on request."""
+        entries, archive = self.entries, {entry.slot: entry for entry in self.warranties.archive.values()}
+        slots = self.slots if not archived else np.sort(np.concatenate([self.slots, np.array([*archive], np.int64)]))
+        live = dict(zip(self.slots.tolist(), self.keys, strict=True))
+        kept = slots.tolist()
+        return np.array([live[slot] if slot in live else archive[slot].key for slot in kept]), (
+            entries.values[slots],
+            [entries.ids[slot] or "" for slot in kept],
+            [entries.subjects[slot] for slot in kept],
+            [entries.payloads[slot] for slot in kept],
+            b"".join([entries.salts[slot] for slot in kept]),
         )
 
     def slot(self, name: str) -> int | None:
@@ -204,17 +224,24 @@ class Version:
         return slot if slot is not None and slot < self.count and self.alive[slot] else None
 
     def compacted(self) -> Version:
-        """Same version without absent sites and wiped slots; row order is kept."""
+        """Same version without absent sites and wiped slots; the order of admission is kept."""
         state = self.state
         kept = state.present()
         renumbered = np.full(state.sites, -1, dtype=np.int64)
         renumbered[kept] = np.arange(kept.size)
         compact = state.compacted(kept, renumbered)
-        entries = self.entries.compacted(self.slots, renumbered[self.sites])
+        sites = np.full(self.entries.site.size, -1, dtype=np.int64)
+        sites[self.slots] = renumbered[self.sites]
+        archived = np.array([entry.slot for entry in self.warranties.archive.values()], dtype=np.int64)
+        slots = np.sort(np.concatenate([self.slots, archived]))
+        entries = self.entries.compacted(slots, sites[slots])
         numbers = {key: site for site, key in enumerate(row_bytes(compact.gram.keys[: kept.size]))}
         alive = np.ones(entries.site.size, dtype=bool)
-        warranties = self.warranties.renumbered(renumbered)
-        return Version(compact, entries, self.size, alive, self.size, self.check, numbers, warranties, self.edit)
+        alive[: slots.size] = sites[slots] >= 0
+        warranties = self.warranties.renumbered(dict(zip(slots.tolist(), range(slots.size), strict=True)))
+        return Version(
+            compact, entries, slots.size, alive, self.size, self.check, numbers, warranties, self.edit, self.valid
+        )
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

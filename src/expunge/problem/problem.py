@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from operator import index
 from typing import Any, SupportsIndex
 
 import numpy as np
 
 from expunge.errors import InputError
-from expunge.problem.tolerances import CAP_FLOOR, FEASIBILITY_SLIP
+from expunge.problem.tolerances import CAP_FLOOR
 from expunge.types import Matrix, Vector
 
 __all__ = [
@@ -66,6 +67,7 @@ def cap_from(count: int, *, nu: Any = None, cap: Any = None) -> float:
         raise InputError(
             f"cap must lie between {CAP_FLOOR:g} and 1, not {value!r}: it limits one key's share of a unit mass"
         )
+    value = _whole(value)
     needed = fewest_keys(value)
     if count < needed:
         raise InputError(
@@ -76,8 +78,18 @@ def cap_from(count: int, *, nu: Any = None, cap: Any = None) -> float:
 
 
 def fewest_keys(cap: float) -> int:
-    """⌈1/C⌉, immune to the rounding of C = 1/(ν n₀)."""
-    return math.ceil((1.0 / cap) * (1.0 - FEASIBILITY_SLIP))
+    """⌈1/C⌉, exactly, for the cap as it is stored."""
+    return math.ceil(1 / Fraction(cap))
+
+
+def _whole(cap: float) -> float:
+    """The cap, moved up by one double where it was meant to be 1/m and rounding made m·C fall short of 1.
+
+    Feasibility is decided exactly, so fl(1/49) would need 50 keys.
+    """
+    if not 0.0 < 1 - round(1.0 / cap) * Fraction(cap) < Fraction(1, 2**52):
+        return cap
+    return math.nextafter(cap, 1.0)
 
 
 def as_points(array: Any, name: str, *, dimension: int | None = None) -> Matrix:

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from expunge.problem.check import StateCheck, check_state
-from expunge.problem.kernel import kernel_block
 from expunge.problem.partition import Partition
 from expunge.problem.problem import Problem
+from expunge.problem.readout import similarity
 from expunge.types import Matrix, Vector
 
 __all__ = ["Solution"]
@@ -34,15 +34,8 @@ class Solution:
     offset: float
 
     def similarity(self, points: Matrix) -> Vector:
-        """Σ α κ(x, x_i) = ⟨c, φ(x)⟩ at points (m, d) → (m,), in blocks."""
-        active = np.flatnonzero(self.coefficients)
-        keys, weights = self.problem.keys[active], self.coefficients[active]
-        out = np.empty(points.shape[0])
-        block = max(1, 4_000_000 // max(1, active.size))
-        for start in range(0, points.shape[0], block):
-            part = points[start : start + block]
-            out[start : start + block] = kernel_block(part, keys, self.problem.sigma) @ weights
-        return out
+        """Σ α κ(x, x_i) = ⟨c, φ(x)⟩ at points (m, d) → (m,)."""
+        return similarity(self.problem.keys, self.coefficients, points, self.problem.sigma)
 
     def score(self, points: Matrix) -> Vector:
         """Gate score s(x), (m, d) → (m,)."""

@@ -7,10 +7,10 @@ from typing import Final
 __all__ = [
     "ACCEPTANCE",
     "CAP_FLOOR",
-    "FEASIBILITY_SLIP",
     "PARTITION_THRESHOLD",
     "PUBLISHED",
     "REFINED",
+    "SATURATION_SLIP",
     "SLACK_TOLERANCE",
 ]
 
@@ -30,8 +30,8 @@ SLACK_TOLERANCE: Final = 1e-14
 # Margin slacks below this are not worth another solve.
 REFINED: Final = 1e-15
 
-# n·C ≥ 1 is decided up to this relative error, because C = 1/(ν n₀) is itself rounded.
-FEASIBILITY_SLIP: Final = 1e-14
+# A candidate with n·C this close to 1 starts with every key at its bound; `canonical` then finds the exact optimum.
+SATURATION_SLIP: Final = 1e-14
 
 # Below it the partition threshold could no longer tell the two bounds apart.
 CAP_FLOOR: Final = 1e-6

@@ -52,14 +52,13 @@ def summary_content(memory: StoredMemory) -> dict[str, Any]:
 
     def content_of(version: Version) -> dict[str, Any]:
         groups = Partition.of(version.coefficients, version.state.cap)
-        records = version.warranties.records
         return {
             "edit": version.edit,
             "digest": version.digest,
             "size": version.size,
             "archived": len(version.warranties.archive),
-            "forgotten": len(records) - len(version.warranties.archive),
-            "expired": sum(record.expired_at is not None for record in records.values()),
+            "forgotten": len(version.warranties.forgotten),
+            "expired": len(version.warranties.forgotten) - len(version.valid),
             "partition": {
                 "margin": int(groups.margin.size),
                 "bound": int(groups.bound.size),
@@ -73,7 +72,7 @@ def summary_content(memory: StoredMemory) -> dict[str, Any]:
         }
 
     content = {"name": memory.name, "uuid": memory.uuid, **memory.look(content_of)}
-    return content | {"nu": memory.nu, "deletable": memory.deletable, "initial_size": memory.initial_size}
+    return content | {"deletable": memory.deletable, "initial_size": memory.initial_size}
 
 
 def groups_of(version: Version) -> list[str]:
@@ -98,7 +97,7 @@ def warranty_content(row: Warranty, subject: str | None) -> dict[str, Any]:
 
 def remaining_fraction(row: Warranty) -> float:
     """What is left of a warranty, from 1 when it was issued to 0."""
-    if row.status == "expired" or not row.slack > 0.0:
+    if row.slack is None or row.remaining is None or not row.slack > 0.0:
         return 0.0
     return float(min(1.0, max(0.0, row.remaining / row.slack)))
 

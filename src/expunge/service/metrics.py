@@ -124,9 +124,8 @@ def _certificates(memory: StoredMemory) -> tuple[int, int, int]:
     """Edit number, valid and expired certificates of one version."""
 
     def counted(view: Version) -> tuple[int, int, int]:
-        records = view.warranties.records.values()
-        ended = sum(record.expired_at is not None for record in records)
-        return view.edit, len(records) - ended, ended
+        ended = len(view.warranties.forgotten) - len(view.valid)
+        return view.edit, len(view.warranties) - ended, ended
 
     return memory.look(counted)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from expunge.errors import SolveError
-from expunge.problem.tolerances import FEASIBILITY_SLIP, REFINED, SLACK_TOLERANCE
+from expunge.problem.tolerances import REFINED, SATURATION_SLIP, SLACK_TOLERANCE
 from expunge.solver.margin_factor import MarginFactor, pivot_floor
 from expunge.solver.path_segment import apply_motion, move, slack_rates
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
@@ -48,7 +48,7 @@ def _entries(multiplicity: IndexArray, sites: int) -> int:
 
 def saturated(state: State) -> bool:
     """Whether nC = 1: the box and the mass leave a single point."""
-    return int(_entries(state.multiplicity, state.sites)) * state.cap <= 1.0 + FEASIBILITY_SLIP
+    return int(_entries(state.multiplicity, state.sites)) * state.cap <= 1.0 + SATURATION_SLIP
 
 
 def saturate(state: State) -> None:
@@ -57,7 +57,6 @@ def saturate(state: State) -> None:
     state.margin = MarginFactor()
     state.alpha[: state.sites] = state.ceiling[: state.sites]
     state.status[: state.sites] = np.where(present, BOUND, ABSENT)
-    state.gram.require(state.active())
     state.recompute_slacks()
     _place_offset(state)
 
@@ -70,16 +69,19 @@ def leave(state: State, position: int, status: int) -> None:
     state.pivots += 1
 
 
-def next_free(state: State, gaining: bool) -> int:
+def next_free(state: State, gaining: bool, *, extreme: bool = False) -> int:
     """With an empty margin, the key that frees itself first as the offset moves; −1 if there is none.
 
     `gaining`: the margin will have to gain mass, so the offset falls to the nearest reserve key; otherwise it
-    rises to the nearest bound key.
+    rises to the nearest bound key. `extreme`: whatever the offset is now, by the order of the slacks alone.
     """
     candidates = np.flatnonzero(state.status[: state.sites] == (RESERVE if gaining else BOUND))
     if candidates.size == 0:
         return -1
-    return int(candidates[np.argmin(np.abs(state.slack[candidates]))])
+    slack = state.slack[candidates]
+    if extreme:
+        return int(candidates[np.argmin(slack) if gaining else np.argmax(slack)])
+    return int(candidates[np.argmin(np.abs(slack))])
 
 
 def shift_offset(state: State, shift: float) -> None:
@@ -232,13 +234,13 @@ def _place_offset(state: State) -> None:
 
 def refinement_floor(state: State) -> float:
     """Margin slacks below this are the rounding of their own sums, and another solve would leave the same."""
-    return max(REFINED, 0.25 * _EPS * math.sqrt(state.gram.count))
+    return max(REFINED, 0.25 * _EPS * math.sqrt(state.sites))
 
 
 def finish(state: State, *, budget: int | None = None) -> None:
     """Pivot until every slack, recomputed, has its sign; raise SolveError when the budget runs out.
 
-    On entry coefficients are in the box, exact on RESERVE and BOUND, and active sites have rows.
+    On entry coefficients are in the box, exact on RESERVE and BOUND, and margin sites have rows.
     """
     budget = budget if budget is not None else 200 + 20 * state.sites
     before, refreshed = np.inf, False

@@ -1,7 +1,7 @@
-"""copy → update → check → (rescue → check)* → publish | refuse (paper, §4.6, "Separately checked follow-up").
+"""copy → update → canonical → check → (rescue → canonical → check)* → publish | refuse (paper, §4.6).
 
-`first_accepted` tries one method after another and returns the first candidate that the independent check accepts.
-It never touches the published state, and never clips, snaps, renormalises or regularises a coefficient. The
+`first_accepted` tries one method after another, makes each candidate canonical, and returns the first that the
+independent check accepts. It never touches the published state, and never clips, snaps or regularises. The
 check takes from a candidate only its coefficients and offset; how many entries each site holds comes from the
 edit itself, so a solver that lies about the problem it solved is found out.
 """
@@ -19,10 +19,10 @@ from numba import njit
 
 from expunge.problem.check import StateCheck
 from expunge.problem.tolerances import PARTITION_THRESHOLD, PUBLISHED
-from expunge.solver.active_set import refinement_floor
-from expunge.solver.kernel_rows import KernelRows, product
+from expunge.solver.canonical import canonical
+from expunge.solver.kernel_rows import KernelRows
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, SiteArrays, State
-from expunge.types import IndexArray, Matrix, Vector
+from expunge.types import IndexArray, Vector
 
 __all__ = ["Attempt", "Method", "Trial", "check_candidate", "first_accepted", "rescue_methods"]
 
@@ -37,6 +37,7 @@ class Attempt:
     check: StateCheck | None
     seconds: float
     error: str | None = None
+    exactness: str | None = None  # what decided the last bits: "pairs" of doubles, or "balls"
 
     @property
     def passed(self) -> bool:
@@ -46,14 +47,10 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Method:
-    """A named way to reach the edited state, and to refine it while the check is not yet at rounding level.
-
-    Neither function may touch the published state.
-    """
+    """A named way to reach the edited state; it may not touch the published one."""
 
     name: str
     solve: Callable[[], State]
-    refine: Callable[[State], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -107,8 +104,11 @@ def _judge(
             term = abs(gap)
         if not term <= stationarity:
             stationarity = term
-        if at.multiplicity[site] != counts[site] or at.status[site] != (
-            RESERVE if a == 0.0 else BOUND if a == at.ceiling[site] else MARGIN
+        # A free coefficient may round to a bound; nothing else is at one by rounding.
+        if at.multiplicity[site] != counts[site] or not (
+            (at.status[site] == MARGIN and 0.0 <= a <= at.ceiling[site])
+            or (at.status[site] == RESERVE and a == 0.0)
+            or (at.status[site] == BOUND and a == at.ceiling[site])
         ):
             agrees = False
         if at.status[site] == MARGIN:
@@ -121,20 +121,13 @@ def _judge(
 
 
 @njit(cache=True, nogil=True)
-def _recompute(
-    rows: Matrix,
-    site_of: IndexArray,
-    count: int,
-    at: SiteArrays,
-    members: IndexArray,
-    counts: IndexArray,
-    offset: float,
-    cap: float,
-    threshold: float,
-) -> tuple[float, float, float, bool]:
-    """`_judge`, with Kα from the first `count` kernel rows, which are those of the sites `site_of`."""
-    sums = product(rows, site_of, count, at.alpha, counts.size)
-    return _judge(at, members, counts, sums, offset, cap, threshold)
+def _at_ceiling(alpha: Vector, counts: IndexArray, cap: float) -> IndexArray:
+    """Entries of each site whose coefficient is its ceiling, by these counts; 0 for every other."""
+    bound = np.zeros(counts.size, dtype=np.int64)
+    for site in range(counts.size):
+        if counts[site] > 0 and alpha[site] == counts[site] * cap:
+            bound[site] = counts[site]
+    return bound
 
 
 def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISHED) -> StateCheck:
@@ -143,17 +136,13 @@ def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISH
     The slacks so found replace the candidate's own. A candidate whose bookkeeping disagrees with its
     coefficients is marked as no starting point for a path.
     """
-    gram = state.gram
-    mass, box, stationarity, agrees = _recompute(
-        gram.rows,
-        gram.site_of,
-        gram.count,
-        state.arrays,
-        state.margin.members,
-        counts,
-        state.offset,
-        state.cap,
-        PARTITION_THRESHOLD,
+    gram, alpha = state.gram, state.alpha
+    bound = _at_ceiling(alpha, counts, state.cap)
+    free = np.flatnonzero((alpha[: counts.size] != 0.0) & (bound == 0))
+    gram.require(free)
+    sums = gram.sums(alpha, bound, state.cap)
+    mass, box, stationarity, agrees = _judge(
+        state.arrays, state.margin.members, counts, sums, state.offset, state.cap, PARTITION_THRESHOLD
     )
     state.exact = state.exact and agrees
     if mass != mass or box != box or stationarity != stationarity:
@@ -178,19 +167,17 @@ def first_accepted(
         state: State | None = None
         check: StateCheck | None = None
         error: str | None = None
+        exactness: str | None = None
         worst = math.inf
         try:
             state = method.solve()
+            exactness = canonical(state)
             check = check_candidate(state, counts, tolerance)
             worst = check.worst
-            if method.refine is not None and worst > refinement_floor(state):
-                method.refine(state)
-                check = check_candidate(state, counts, tolerance)
-                worst = check.worst
         except Exception as problem:
             # Any failure of one method is recorded, and the next one is tried.
             check, error = None, f"{type(problem).__name__}: {problem}"
-        attempts.append(Attempt(method.name, check, time.perf_counter() - started, error))
+        attempts.append(Attempt(method.name, check, time.perf_counter() - started, error, exactness))
         if state is not None and check is not None and worst <= tolerance:
             if len(attempts) > 1:
                 log.warning("rescued by %s after %s", method.name, _story(attempts[:-1]))

@@ -47,8 +47,8 @@ def _adopt(state: State, guess: Vector) -> None:
     present = ceiling > 0.0
     status = np.where(guess == 0.0, RESERVE, np.where(guess == ceiling, BOUND, MARGIN))
     state.status[: state.sites][present] = status[present]
-    state.gram.require(state.active())
     free = np.flatnonzero(state.status[: state.sites] == MARGIN)
+    state.gram.require(free)
     if free.size == 0:
         state.recompute_slacks()
         return

@@ -1,8 +1,8 @@
-"""Kernel rows of the active keys: the only part of the Gram matrix that a memory keeps.
+"""Kernel rows of the margin keys, and sums over the bound keys: the only parts of the Gram matrix that a memory keeps.
 
-A *site* is a distinct key; exact duplicates share one. Rows exist for sites with a positive coefficient and
-are dense from 0 to ``count``; columns exist for every site. A Gram entry is computed once from the keys and
-never updated, so a product with these rows is an honest recomputation. An edit adds or drops single rows and
+A *site* is a distinct key; exact duplicates share one. Rows exist for the sites of the margin, and for those that the
+current path moves; they are dense from 0 to ``count``, with a column for every site. Bound keys enter through
+`bound_sums`. A Gram entry is computed once from the keys and never updated. An edit adds or drops single rows and
 columns; buffers grow by doubling and never shrink below what is in use. They start as zeros, so that no freed memory,
 which may have held an erased entry, lives on in their unused parts.
 """
@@ -16,7 +16,12 @@ import numpy as np
 from numba import njit
 
 from expunge.problem.kernel import fill_kernel, kernel_block
-from expunge.types import IndexArray, Matrix, Vector
+from expunge.solver.bound_sums import BoundSums
+from expunge.solver.margin_pairs import MarginPairs
+from expunge.types import IndexArray, Matrix, StatusArray, Vector
+
+# The status of a margin site, as `solver.state` numbers it.
+MARGIN = 1
 
 __all__ = ["KernelRows", "RowTable", "add_weighted_rows", "product"]
 
@@ -57,6 +62,29 @@ def product(rows: Matrix, site_of: IndexArray, count: int, coefficients: Vector,
 
 
 @njit(cache=True, nogil=True)
+def _sums(
+    rows: Matrix,
+    site_of: IndexArray,
+    count: int,
+    alpha: Vector,
+    bound_counts: IndexArray,
+    high: Vector,
+    low: Vector,
+    cap: float,
+    sites: int,
+) -> Vector:
+    weights = np.empty(count)
+    for row in range(count):
+        site = site_of[row]
+        weights[row] = 0.0 if bound_counts[site] else alpha[site]
+    out = np.empty(sites)
+    for j in range(sites):
+        out[j] = cap * high[j] + cap * low[j]
+    add_weighted_rows(rows, np.arange(count), weights, sites, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
 def _block(rows: Matrix, row_of: IndexArray, picked: IndexArray, columns: IndexArray) -> Matrix:
     out = np.empty((picked.size, columns.size))
     for i in range(picked.size):
@@ -91,11 +119,11 @@ def _retain(
     site_of: IndexArray,
     count: int,
     sites: int,
-    coefficients: Vector,
+    status: StatusArray,
     gone: IndexArray,
 ) -> int:
     for row in range(count - 1, -1, -1):
-        if coefficients[site_of[row]] == 0.0:
+        if status[site_of[row]] != MARGIN:
             count = _drop(rows, row_of, site_of, count, sites, site_of[row])
     for site in gone:
         keys[site] = 0.0
@@ -108,7 +136,7 @@ _NONE: IndexArray = np.zeros(0, dtype=np.int64)
 
 
 class KernelRows:
-    """Rows of κ(active site, every site), addressed by site number."""
+    """Rows of κ(margin site, every site), addressed by site number, and sums over the bound sites."""
 
     def __init__(self, keys: Matrix, sigma: float, *, capacity: int | None = None) -> None:
         """Take the site keys, (sites, d) float64; no rows yet."""
@@ -122,6 +150,8 @@ class KernelRows:
         self.rows: Matrix = np.zeros((8, capacity))
         self.row_of: IndexArray = np.full(capacity, -1, dtype=np.int64)
         self.site_of: IndexArray = np.full(8, -1, dtype=np.int64)
+        self.bound = BoundSums(capacity)
+        self.pairs = MarginPairs(capacity)
 
     @property
     def table(self) -> RowTable:
@@ -133,29 +163,41 @@ class KernelRows:
         """Sites that fit before the buffers grow."""
         return int(self.keys.shape[0])
 
-    def add_site(self, key: Vector, column: Vector) -> int:
-        """Append a site. `column` is κ(row sites, key) in row order, as `column_for` gave it."""
+    def add_site(self, key: Vector) -> int:
+        """Append a site, with its column in every row and its sum over the bound keys."""
         if self.sites == self.capacity:
             self._grow_sites()
         site = int(self.sites)
+        bound = np.flatnonzero(self.bound.counts[:site])
+        held = np.concatenate([self.site_of[: self.count], bound])
+        kernels = kernel_block(key[None, :], self.keys[held], self.sigma)[0]
         self.keys[site] = key
-        self.rows[: self.count, site] = column
+        self.rows[: self.count, site] = kernels[: self.count]
+        self.bound.add_site(site, kernels[self.count :], bound)
         self.row_of[site] = -1
         self.sites += 1
         return site
 
-    def rewind(self, sites: int, active: IndexArray) -> None:
+    def sum_at(self, site: int, alpha: Vector, cap: float) -> float:
+        """Kα at one site, from the rows' columns and the bound sums as they stand."""
+        column = self.rows[: self.count, site]
+        held = self.site_of[: self.count]
+        free = np.where(self.bound.counts[held] > 0, 0.0, alpha[held])
+        return float(free @ column) + cap * float(self.bound.high[site] + self.bound.low[site])
+
+    def count_bound(self, bound_counts: IndexArray) -> None:
+        """Bring the bound sums to these entries of bound sites."""
+        self.bound.set_counts(bound_counts, self.keys, self.sigma, self.rows, self.row_of, self.sites)
+
+    def rewind(self, sites: int, margin: IndexArray) -> None:
         """Return to what a published state needs, however far an interrupted edit got: keys, then rows afresh."""
+        self.bound, self.pairs = BoundSums(self.capacity), MarginPairs(self.capacity)
         self.keys[sites:] = 0.0
         self.sites, self.count = sites, 0
-        self.rows = np.zeros((max(8, active.size), self.capacity))
+        self.rows = np.zeros((max(8, margin.size), self.capacity))
         self.row_of = np.full(self.capacity, -1, dtype=np.int64)
         self.site_of = np.full(self.rows.shape[0], -1, dtype=np.int64)
-        self.require(active)
-
-    def column_for(self, key: Vector) -> Vector:
-        """κ(row sites, key), in row order."""
-        return kernel_block(self.keys[self.site_of[: self.count]], key[None, :], self.sigma)[:, 0]
+        self.require(margin)
 
     def require(self, wanted: IndexArray) -> None:
         """Make sure that every wanted site has its row."""
@@ -182,14 +224,29 @@ class KernelRows:
         self.site_of[row] = site
         self.count = row + 1
 
-    def retain(self, coefficients: Vector, gone: Sequence[int] = ()) -> None:
-        """Drop the rows of sites that have no coefficient, and overwrite what is held of those that are `gone`.
+    def retain(self, status: StatusArray, gone: Sequence[int] = ()) -> None:
+        """Keep the rows of the margin alone, and overwrite what is held of sites that are `gone`.
 
-        `coefficients` is indexed by site; those of deleted sites are zero.
+        `status` is indexed by site; a site that is gone is counted nowhere any more.
         """
         wiped = np.array(gone) if gone else _NONE
-        count = _retain(self.keys, self.rows, self.row_of, self.site_of, self.count, self.sites, coefficients, wiped)
+        count = _retain(self.keys, self.rows, self.row_of, self.site_of, self.count, self.sites, status, wiped)
         self.count = int(count)
+        if gone:
+            self.bound.forget(wiped)
+            self.pairs.forget(wiped)
+        self.pairs.retain(status)
+
+    def sums(self, alpha: Vector, bound_counts: IndexArray, cap: float) -> Vector:
+        """Kα at every site, (sites,): rows of sites that are not bound, and the bound keys' sums.
+
+        `alpha` is indexed by site; `bound_counts` (sites,) has the entries of bound sites, and 0 elsewhere.
+        """
+        sites = self.sites
+        self.count_bound(bound_counts)
+        return _sums(
+            self.rows, self.site_of, self.count, alpha, bound_counts, self.bound.high, self.bound.low, cap, sites
+        )
 
     def product(self, coefficients: Vector) -> Vector:
         """Kα at every site, from the rows alone; `coefficients` is indexed by site."""
@@ -202,7 +259,7 @@ class KernelRows:
         return block
 
     def compacted(self, kept: IndexArray) -> KernelRows:
-        """Copy with the kept sites alone, renumbered in order; rows of active sites come along."""
+        """Copy with the kept sites alone, renumbered in order; their rows come along."""
         copy = KernelRows(self.keys[kept], self.sigma, capacity=max(8, kept.size + kept.size // 4))
         renumbered = np.full(self.sites, -1, dtype=np.int64)
         renumbered[kept] = np.arange(kept.size)
@@ -214,6 +271,8 @@ class KernelRows:
         copy.site_of[: source.size] = renumbered[held[source]]
         copy.row_of[copy.site_of[: source.size]] = np.arange(source.size)
         copy.count = source.size
+        copy.bound = self.bound.kept(kept, copy.capacity)
+        copy.pairs = self.pairs.renumbered(renumbered, copy.capacity)
         return copy
 
     def reserve_rows(self, needed: int) -> None:
@@ -236,3 +295,4 @@ class KernelRows:
         row_of = np.full(capacity, -1, dtype=np.int64)
         row_of[: self.sites] = self.row_of[: self.sites]
         self.keys, self.rows, self.row_of = keys, rows, row_of
+        self.bound, self.pairs = self.bound.grown(capacity), self.pairs.grown(capacity)

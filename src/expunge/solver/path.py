@@ -91,7 +91,6 @@ def leap(state: State, driven: IndexArray, targets: Vector) -> None:
             if member:
                 state.margin.leave(state.margin.position(site))
             state.status[site] = BOUND
-            state.gram.require_one(site)
         elif not member:
             enter(state, site)
 

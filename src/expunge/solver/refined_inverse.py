@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from expunge.types import Matrix
 
-__all__ = ["refined_inverse"]
+__all__ = ["exact_inverse", "refined_inverse"]
 
 
 def _slices(matrix: Matrix, axis: int) -> list[Matrix]:

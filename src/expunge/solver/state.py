@@ -4,8 +4,8 @@ A site holds `multiplicity` identical entries and may carry up to `multiplicity 
 share, which is the minimum-norm optimum of the original problem and the only one a symmetric rule can pick.
 Arrays belong to one state; the kernel rows are shared by successive states, which never change an entry.
 
-Invariant of a published state: α = 0 exactly on RESERVE, α = ceiling exactly on BOUND, 0 < α < ceiling on
-MARGIN; MARGIN is the factor's membership; every active site has its kernel row.
+Invariant of a published state (`canonical`): the groups are those of the exact optimum, α and `share` its nearest
+doubles by site and by entry; MARGIN is the factor's membership; every margin site has its kernel row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from expunge.solver.kernel_rows import KernelRows
 from expunge.solver.margin_factor import MarginFactor
 from expunge.types import IndexArray, StatusArray, Vector
 
-__all__ = ["ABSENT", "BOUND", "DRIVEN", "MARGIN", "RESERVE", "SiteArrays", "State", "share"]
+__all__ = ["ABSENT", "BOUND", "DRIVEN", "MARGIN", "RESERVE", "SiteArrays", "State"]
 
 RESERVE: Final = 0
 MARGIN: Final = 1
@@ -41,9 +41,12 @@ class SiteArrays(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def share(at: SiteArrays, cap: float, site: int) -> float:
-    """Coefficient of one entry at a site: α / multiplicity, without the rounding of (m·C)/m at the bound."""
-    return cap if at.alpha[site] == at.ceiling[site] else at.alpha[site] / at.multiplicity[site]
+def _bound_counts(status: StatusArray, multiplicity: IndexArray, sites: int) -> IndexArray:
+    counts = np.zeros(sites, dtype=np.int64)
+    for site in range(sites):
+        if status[site] == BOUND:
+            counts[site] = multiplicity[site]
+    return counts
 
 
 @dataclass(eq=False)
@@ -56,12 +59,13 @@ class State:
     multiplicity: IndexArray
     ceiling: Vector
     alpha: Vector
+    share: Vector  # of one entry, as published; candidates have none of their own
     slack: Vector
     status: StatusArray
     offset: float
     margin: MarginFactor
     pivots: int = 0
-    exact: bool = True  # False after a rescue by a foreign backend: the next edit solves afresh
+    exact: bool = True  # False where the margin has no factor in doubles: the next edit solves afresh
 
     @property
     def arrays(self) -> SiteArrays:
@@ -83,6 +87,7 @@ class State:
             multiplicity=counts,
             ceiling=counts.astype(np.float64) * cap,
             alpha=np.zeros(capacity),
+            share=np.zeros(capacity),
             slack=np.zeros(capacity),
             status=status,
             offset=0.0,
@@ -100,7 +105,7 @@ class State:
         )
         state.status[: state.sites][multiplicity == 0] = ABSENT
         state.exact = False
-        gram.require(np.flatnonzero(alpha))
+        gram.require(np.flatnonzero(state.status[: state.sites] == MARGIN))
         state.recompute_slacks()
         return state
 
@@ -113,6 +118,7 @@ class State:
             multiplicity=self.multiplicity.copy(),
             ceiling=self.ceiling.copy(),
             alpha=self.alpha.copy(),
+            share=self.share,
             slack=self.slack.copy(),
             status=self.status.copy(),
             offset=self.offset,
@@ -123,7 +129,7 @@ class State:
     def compacted(self, kept: IndexArray, renumbered: IndexArray) -> State:
         """Copy with the kept sites alone; `renumbered` gives each its new number."""
         copy = State.start(self.gram.compacted(kept), self.multiplicity[kept], self.cap)
-        for name in ("alpha", "slack", "status"):
+        for name in ("alpha", "share", "slack", "status"):
             getattr(copy, name)[: kept.size] = getattr(self, name)[kept]
         copy.offset, copy.exact, copy.pivots = self.offset, self.exact, self.pivots
         copy.margin = self.margin.copy()
@@ -134,14 +140,14 @@ class State:
         """State with one more reserve site; shares every array, of which only unused places are written."""
         grown = replace(self, sites=site + 1, pivots=0)
         if self.alpha.size < self.gram.capacity:
-            for name in ("multiplicity", "ceiling", "alpha", "slack", "status"):
+            for name in ("multiplicity", "ceiling", "alpha", "share", "slack", "status"):
                 old = getattr(self, name)
                 new = np.zeros(self.gram.capacity, dtype=old.dtype)
                 new[: old.size] = old
                 setattr(grown, name, new)
         grown.multiplicity[site] = 1
         grown.ceiling[site] = self.cap
-        grown.alpha[site] = 0.0
+        grown.alpha[site] = grown.share[site] = 0.0
         grown.slack[site] = slack
         grown.status[site] = RESERVE
         return grown
@@ -159,13 +165,18 @@ class State:
         """Sites that hold entries, ascending."""
         return np.flatnonzero(self.multiplicity[: self.sites] > 0)
 
+    def bound_counts(self) -> IndexArray:
+        """Entries of each bound site, 0 for every other, (sites,)."""
+        counts: IndexArray = _bound_counts(self.status, self.multiplicity, self.sites)
+        return counts
+
     def mass_error(self) -> float:
         """1 − Σα, correctly rounded."""
         return -math.fsum([-1.0, *self.alpha[self.active()].tolist()])
 
     def recompute_slacks(self) -> None:
         """G = ρ − 1 + 2Kα at every site, from the kernel rows, whatever was there before."""
-        slack = self.gram.product(self.alpha)
+        slack = self.gram.sums(self.alpha, self.bound_counts(), self.cap)
         slack *= 2.0
         slack += self.offset - 1.0
         self.slack[: self.sites] = slack

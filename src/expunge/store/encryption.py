@@ -5,9 +5,11 @@ and holes. What has to be destroyed is therefore made small and kept apart: an e
 key derived from the entry's own 32-byte salt, and only the salt has to be destroyed. This is for erasure, not for
 confidentiality: whoever has the whole database has the salts of everything that still exists.
 
-Format: ``docs/formats/store.md``. AES-256-GCM; one secret encrypts one plaintext, so its nonce is fixed at zero.
-Requests are encrypted under the caller's idempotency key instead, with a random nonce, because a retried request may
-be encrypted twice.
+Format: ``docs/formats/store.md``. AES-256-GCM; one secret encrypts one plaintext, so its nonce is fixed at zero. A state
+is encrypted under all secrets of its memory together: destroying any of them destroys every copy of it. It may change
+while they stay, so its nonce is derived from the plaintext, and equal states have equal ciphertexts. Requests are
+encrypted under the caller's idempotency key instead, with a random nonce, because a retried request may be encrypted
+twice.
 """
 
 from __future__ import annotations
@@ -35,9 +37,11 @@ __all__ = [
     "decrypt_all",
     "decrypt_entries",
     "decrypt_request",
+    "decrypt_state",
     "encrypt",
     "encrypt_entries",
     "encrypt_request",
+    "encrypt_state",
     "new_secret",
     "request_key_hash",
     "row_mark",
@@ -129,6 +133,26 @@ def subject_tag(store_secret: bytes, subject: str | None) -> bytes | None:
 def row_mark(secret: bytes, tag: bytes | None) -> bytes | None:
     """What a row keeps of its subject's tag: HMAC-SHA-256 under the row's own secret, and noise without it."""
     return None if tag is None else hmac.digest(secret, b"expunge/mark/v1\n" + tag, "sha256")[:16]
+
+
+def encrypt_state(secrets_: bytes, plain: bytes) -> bytes:
+    """A memory's state, under the secrets of all its entries and records together, 32 bytes each in any order."""
+    key = _state_key(secrets_)
+    nonce = hmac.digest(key, b"expunge/nonce/v1\n" + plain, "sha256")[:_NONCE_BYTES]
+    return nonce + AESGCM(key).encrypt(nonce, plain, None)
+
+
+def decrypt_state(secrets_: bytes, encrypted: bytes) -> bytes:
+    """What `encrypt_state` was given."""
+    try:
+        return AESGCM(_state_key(secrets_)).decrypt(encrypted[:_NONCE_BYTES], encrypted[_NONCE_BYTES:], None)
+    except (InvalidTag, ValueError):
+        raise VerificationError("a stored state does not open under its secrets: it or they were altered") from None
+
+
+def _state_key(secrets_: bytes) -> bytes:
+    together = np.sort(np.frombuffer(secrets_, dtype=f"S{SECRET_BYTES}")).tobytes()
+    return _derived(hashlib.sha256(together).digest(), "state")
 
 
 def request_key_hash(scope: str, idempotency_key: str) -> bytes:

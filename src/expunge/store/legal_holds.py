@@ -84,8 +84,9 @@ def holds_on_entries(active: list[Hold], version: Version, names: Iterable[str])
     held = {}
     for name in names if active else ():
         slot = version.slot(name)
-        record = version.warranties.records.get(name)
-        subject = version.entries.subjects[slot] if slot is not None else record.subject if record is not None else None
+        subject = version.entries.subjects[slot] if slot is not None else None
+        if name in version.warranties:
+            subject = version.warranties.subject(name)
         hit = next((hold for hold in active if hold.covers(name, subject)), None)
         if hit is not None:
             held[name] = hit
@@ -103,7 +104,7 @@ def place_hold(database: Database, identity: Identity, stored: StoredMemory, ter
     """Write a hold on entries of a memory, with its event in the ledger; the hold's number."""
     with stored.locked_version() as (connection, loaded, _):
         version, name = loaded.memory.version, terms["id"]
-        if name is not None and version.slot(name) is None and name not in version.warranties.records:
+        if name is not None and version.slot(name) is None and name not in version.warranties:
             raise InputError(f"no entry has id {name!r}")
         ledger_writer = LedgerWriter(connection)
         writer = RowWriter(database, connection, ledger_writer, identity.secret, stored.number)

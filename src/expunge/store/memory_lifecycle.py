@@ -21,7 +21,7 @@ from expunge.store.identity import Identity
 from expunge.store.ledger_tables import Leaf, LedgerWriter, last_receipt, read_leaf
 from expunge.store.legal_holds import hold_reason, read_holds
 from expunge.store.row_writer import RowWriter
-from expunge.store.rows import MemoryAttributes, RowNumbers
+from expunge.store.rows import ForgottenRows, memory_number
 
 if TYPE_CHECKING:
     from expunge.store.stored_memory import StoredMemory
@@ -31,8 +31,8 @@ __all__ = ["create_memory", "drop_memory"]
 
 def create_memory(
     database: Database, identity: Identity, name: str, memory: Memory
-) -> tuple[MemoryContext, RowNumbers]:
-    """Write a fitted memory under a name, with its receipt; where it is now, and the numbers of its rows."""
+) -> tuple[MemoryContext, ForgottenRows]:
+    """Write a fitted memory under a name, with its receipt; where it is, and its rows of forgotten entries."""
     version, uuid = memory.version, str(uuids.uuid4())
     statement = attest_creation(
         version, memory=uuid, clock=identity.clock, initial_size=memory.initial_size, attempts=memory.attempts
@@ -41,10 +41,10 @@ def create_memory(
     with database.writing(f"{identity.uuid} name {name}") as connection:
         crash_point("locked")
         ledger_writer = LedgerWriter(connection)
-        number = ledger_writer.allocate_numbers(1)
+        number = memory_number(name)
         writer = RowWriter(database, connection, ledger_writer, identity.secret, number)
         try:
-            row_numbers = writer.insert_memory(uuid, name, version, MemoryAttributes.of(memory))
+            rows = writer.insert_memory(uuid, name, version)
         except IntegrityError:
             raise InputError(f"there is a memory {name!r} already; somebody was faster") from None
         crash_point("entries_written")
@@ -53,7 +53,7 @@ def create_memory(
         crash_point("ledger_written")
         connection.commit()
         crash_point("committed")
-    return MemoryContext(database, identity, number, uuid), row_numbers
+    return MemoryContext(database, identity, number, uuid), rows
 
 
 def drop_memory(
@@ -64,7 +64,7 @@ def drop_memory(
         answer = None if request is None else request.earlier_answer(connection)
         if answer is not None:
             return read_leaf(connection, answer["leaf"])
-        if connection.first(select(memories).where(memories.c.number == stored.number)) is None:
+        if connection.first(select(memories).where(memories.c.uuid == stored.uuid)) is None:
             raise StoreError(f"the memory {stored.name!r} was dropped")
         last = last_receipt(connection, identity.signing_key.public, stored.uuid)
         check_expected(expected, last.state_after)

@@ -1,48 +1,57 @@
 """A memory as rows, and back: what is written of a version, and how the version is rebuilt without solving.
 
-The state is one encrypted record: a JSON header (floats in hexadecimal, as in a snapshot), the margin's rows in factor
-order, coefficients, and one byte of status per row. Coefficients are those of the margin alone while the partition
-says the others (0 in reserve, the ceiling at the bound); all of them after a rescue by a foreign backend. It is
-encrypted anew with each edit, because the exact coefficients of an earlier state could confirm a guess at an entry
-that was part of it.
+Rows are a function of the entries, live and archived, of their order of admission, of cap and width, and of the records
+of forgotten entries: two stores that hold the same have the same rows, whatever either held before. Edit numbers and
+the size at the fit that set the cap are read from the ledger.
+
+The state is one encrypted record: a JSON header (floats in hexadecimal, as in a snapshot), the numbers of the entries
+in order of admission, one byte of group per entry, the coefficients that the groups do not give, and the anchors of
+forget certificates. It is encrypted under all the memory's secrets together, because the coefficients of an earlier
+state could confirm a guess at an entry that was part of it: with its salt every copy of such a state is destroyed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sqlalchemy import select
+import numpy.typing as npt
+from sqlalchemy import ScalarSelect, Select, select
 
-from expunge.certificates.warranty import Anchor, Archived, Record
 from expunge.errors import ExpungeError, VerificationError
+from expunge.ledger.envelope import parse_envelope
+from expunge.ledger.receipt_parsing import parse_predicate
+from expunge.ledger.statement import parse_statement
 from expunge.memory.memory import Memory
-from expunge.memory.snapshot import build_memory
+from expunge.memory.snapshot import build_memory, warranty_arrays, warranty_header
 from expunge.memory.version import Version
-from expunge.problem.tolerances import ACCEPTANCE
-from expunge.solver.state import BOUND
 from expunge.store.backends.database import CheckedConnection
-from expunge.store.backends.tables import anchors, entries, memories, pruned, secrets, states
-from expunge.store.encryption import decrypt, decrypt_all, decrypt_entries
-from expunge.types import AnyArray, IndexArray, Vector
+from expunge.store.backends.tables import entries, forgotten, leaves, memories, secrets, states
+from expunge.store.encryption import decrypt_all, decrypt_entries, decrypt_state, encrypt_state
+from expunge.types import AnyArray, IndexArray
 
 __all__ = [
+    "ForgottenRows",
     "LoadedMemory",
-    "MemoryAttributes",
     "MemorySummary",
-    "RowNumbers",
+    "encrypted_state",
+    "kept_slots",
+    "last_edit",
     "load_memory",
-    "pack_anchor",
+    "memory_number",
+    "number_of",
+    "numbers_of",
     "pack_record",
-    "pack_state",
     "read_summaries",
 ]
 
-_LENGTHS = struct.Struct("<QQQQ")
+_LENGTHS = struct.Struct("<6Q")
+_RESERVE, _VALUE, _BOUND, _ARCHIVED = range(4)
 
 # What taking a record apart can raise when something else than this module has encrypted it.
 _MALFORMED = (
@@ -51,32 +60,12 @@ _MALFORMED = (
 )
 
 
-@dataclass(frozen=True)
-class MemoryAttributes:
-    """What a memory knows about itself beside its version."""
-
-    initial_size: int
-    nu: float | None
-    next_id: int
-
-    @classmethod
-    def of(cls, memory: Memory) -> MemoryAttributes:
-        """As they stand."""
-        return cls(memory.initial_size, memory.nu, memory.next_id)
-
-
 @dataclass(frozen=True, eq=False)
-class RowNumbers:
-    """The numbers under which the parts of a version are stored; arrays are in row order."""
+class ForgottenRows:
+    """By id of a forgotten entry: the secret of its record, and its commitment, which names it in a receipt."""
 
-    state: int
-    entries: IndexArray
-    sites: IndexArray
-    archived: dict[str, int] = field(default_factory=dict)
-    pruned: dict[str, int] = field(default_factory=dict)
-    anchors: dict[int, int] = field(default_factory=dict)
-    # Commitments of forgotten entries: the only thing that can still name them in a receipt.
-    forgotten: dict[str, bytes] = field(default_factory=dict)
+    secrets: dict[str, bytes] = field(default_factory=dict)
+    commitments: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -91,69 +80,84 @@ class MemorySummary:
 
 @dataclass(frozen=True, eq=False)
 class LoadedMemory:
-    """One stored version in memory, and the numbers of its rows."""
+    """One stored version in memory, and what its rows have of forgotten entries."""
 
     memory: Memory
-    row_numbers: RowNumbers
+    forgotten: ForgottenRows
 
 
-def pack_state(version: Version, attributes: MemoryAttributes) -> bytes:
-    """What is kept of a version beside its entries, before encryption."""
-    state, sites = version.state, version.sites
+def memory_number(name: str) -> int:
+    """The number of a memory, which follows from its name."""
+    return number_of(hashlib.sha256(b"expunge/memory/v1\n" + name.encode()).digest())
+
+
+def number_of(commitment: bytes) -> int:
+    """The number of the row of an entry, or of its record: the first 63 bits of its commitment."""
+    return int.from_bytes(commitment[:8], "big") >> 1
+
+
+def numbers_of(version: Version, slots: IndexArray) -> IndexArray:
+    """`number_of` for entries at slots."""
+    heads = np.ascontiguousarray(version.entries.commitments[slots, :8]).view(">u8")[:, 0]
+    return (heads >> np.uint64(1)).astype(np.int64)
+
+
+def kept_slots(version: Version) -> IndexArray:
+    """Slots of live and archived entries, in order of admission."""
+    archived = [entry.slot for entry in version.warranties.archive.values()]
+    return np.sort(np.concatenate([version.slots, np.array(archived, dtype=np.int64)]))
+
+
+def encrypted_state(version: Version, rows: ForgottenRows) -> bytes:
+    """What is kept of a version beside its entries, encrypted."""
+    slots, arrays, cap = kept_slots(version), warranty_arrays(version), version.state.cap
     header = {
-        "cap": state.cap.hex(),
-        "sigma": state.gram.sigma.hex(),
-        "offset": state.offset.hex(),
-        "exact": state.exact,
-        "initial_size": attributes.initial_size,
-        "nu": None if attributes.nu is None else attributes.nu.hex(),
-        "next_id": attributes.next_id,
-        "travel": version.warranties.travel.hex(),
-        "anchors": [_anchor_header(number, anchor) for number, anchor in version.warranties.anchors.items()],
+        "cap": cap.hex(),
+        "sigma": version.state.gram.sigma.hex(),
+        "offset": version.state.offset.hex(),
+        **warranty_header(version),
     }
-    first = np.zeros(state.sites, dtype=np.int64)
-    first[sites[::-1]] = np.arange(sites.size)[::-1]
-    members = state.margin.members if state.exact else np.zeros(0, dtype=np.int64)
-    alpha = state.alpha[members] if state.exact else state.alpha[sites]
-    parts = (
-        json.dumps(header).encode(),
-        first[members].astype("<i8").tobytes(),
-        alpha.astype("<f8").tobytes(),
-        state.status[sites].astype("|i1").tobytes(),
+    for item in header["forgotten"]:
+        # Id and subject are in the record.
+        item["number"] = number_of(rows.commitments[item.pop("id")])
+        del item["subject"]
+    alpha = arrays["alpha"]
+    group = np.select(
+        [arrays["archived"] == 1, alpha == 0.0, alpha == cap], [_ARCHIVED, _RESERVE, _BOUND], default=_VALUE
     )
-    return _LENGTHS.pack(*(len(part) for part in parts)) + b"".join(parts)
+    parts = (
+        json.dumps(header, sort_keys=True).encode(),
+        numbers_of(version, slots).astype("<i8").tobytes(),
+        group.astype("|u1").tobytes(),
+        alpha[group == _VALUE].astype("<f8").tobytes(),
+        arrays["anchor_rows"].astype("<i8").tobytes(),
+        arrays["anchor_alpha"].astype("<f8").tobytes(),
+    )
+    salts = version.entries.salts
+    together = b"".join([*(salts[slot] for slot in slots.tolist()), *rows.secrets.values()])
+    return encrypt_state(together, _LENGTHS.pack(*(len(part) for part in parts)) + b"".join(parts))
 
 
-def pack_anchor(anchor: Anchor, version: Version) -> bytes:
-    """Weights and similarities of an anchor by row of a version, before encryption; rows added later are left out."""
-    sites = version.sites
-    known = np.minimum(sites, anchor.alpha.size - 1)
-    here = sites < anchor.alpha.size
-    table = np.stack([np.where(here, column[known], 0.0) for column in (anchor.alpha, anchor.similarity)])
-    return table.astype("<f8").tobytes()
+def pack_record(name: str, subject: str | None, commitment: bytes) -> bytes:
+    """What the row of a forgotten entry keeps, before encryption; the state has the numbers of its certificate."""
+    return json.dumps({"id": name, "subject": subject, "commitment": commitment.hex()}).encode()
 
 
-def pack_record(name: str, record: Record, site_numbers: IndexArray, commitment: bytes | None) -> bytes:
-    """What is kept of one pruned entry, before encryption; neighbours are named by the numbers of their sites."""
-    return json.dumps(
-        {
-            "id": name,
-            "anchor": record.anchor,
-            "mode": record.mode,
-            "subject": record.subject,
-            "similarity": record.similarity.hex(),
-            "rest": record.rest.hex(),
-            "neighbours": site_numbers[record.neighbours].tolist(),
-            "kernels": [kernel.hex() for kernel in record.kernels.tolist()],
-            "expired_at": record.expired_at,
-            "commitment": None if commitment is None else commitment.hex(),
-        }
-    ).encode()
+def _last_leaf(column: Any, uuid: Any) -> Select[Any]:
+    """A column of the newest leaf that states what a memory is."""
+    wanted = select(column).where(leaves.c.memory == uuid, leaves.c.edit.is_not(None))
+    return wanted.order_by(leaves.c.number.desc()).limit(1)
+
+
+def last_edit(uuid: Any) -> ScalarSelect[Any]:
+    """The edit number of a memory, from the ledger."""
+    return _last_leaf(leaves.c.edit, uuid).scalar_subquery()
 
 
 def read_summaries(connection: CheckedConnection) -> list[MemorySummary]:
     """Name, UUID, edit number and size of every memory."""
-    wanted = select(memories.c.name, memories.c.uuid, states.c.edit, states.c.size)
+    edit = last_edit(memories.c.uuid).label("edit")
+    wanted = select(memories.c.name, memories.c.uuid, edit, states.c.size)
     rows = connection.rows(wanted.join(states, states.c.memory == memories.c.number))
     return [MemorySummary(row.name, row.uuid, row.edit, row.size) for row in rows]
 
@@ -161,18 +165,21 @@ def read_summaries(connection: CheckedConnection) -> list[MemorySummary]:
 def load_memory(connection: CheckedConnection, number: int, *, edit: int | None = None) -> LoadedMemory:
     """The stored version of a memory, rebuilt and checked: digest, partition, residuals.
 
-    A restored memory goes on under a later number of edits than it was stored with: `edit`.
+    A restored memory goes on under a later number of edits than its last receipt has: `edit`.
     """
     row = connection.first(
-        select(memories.c.name, states, secrets.c.secret.label("state_secret"))
+        select(memories.c.name, memories.c.uuid, states)
         .join(states, states.c.memory == memories.c.number)
-        .join(secrets, secrets.c.number == states.c.secret)
         .where(memories.c.number == number)
     )
     if row is None:
         raise VerificationError("a memory of this store has lost its state")
+    envelope = connection.value(_last_leaf(leaves.c.envelope, row.uuid))
+    if envelope is None:
+        raise VerificationError(f"the ledger knows no memory {row.name!r}")
+    last = parse_predicate(parse_statement(parse_envelope(envelope).payload))
     try:
-        loaded = _rebuild(connection, number, row, row.edit if edit is None else edit)
+        loaded = _rebuild(connection, number, row, last.edit if edit is None else edit, last.problem.initial_entries)
     except ExpungeError as problem:
         if isinstance(problem, VerificationError):
             raise
@@ -191,141 +198,85 @@ def _inconsistent(name: str, problem: Exception) -> VerificationError:
     return VerificationError(f"the stored memory {name!r} is not consistent ({problem!r}); restore it from a backup")
 
 
-def _rebuild(connection: CheckedConnection, number: int, row: Any, edit: int) -> LoadedMemory:
-    header, margin, alpha, status = _unpack_state(decrypt(row.state_secret, "state", row.state))
+def _rebuild(connection: CheckedConnection, number: int, row: Any, edit: int, initial_size: int | None) -> LoadedMemory:
     found = connection.rows(
-        select(entries.c.number, entries.c.site, entries.c.content, secrets.c.secret)
+        select(entries.c.number, entries.c.content, secrets.c.secret)
         .join(secrets, secrets.c.number == entries.c.number)
         .where(entries.c.memory == number)
-        .order_by(entries.c.number)
     )
+    records, rows = _load_records(connection, number)
+    together = b"".join([*(item.secret for item in found), *rows.secrets.values()])
+    header, arrays, order = _unpack_state(decrypt_state(together, row.state))
+    at = {item.number: place for place, item in enumerate(found)}
+    if len(found) != order.size:
+        raise VerificationError(f"the state has {order.size} rows, but {len(found)} entries are stored")
+    found = [found[at[stored]] for stored in order.tolist()]
     contents = decrypt_entries([(item.secret, item.content) for item in found])
-    records, archived, pruned_numbers, forgotten = _load_records(connection, number)
-    by_number = {item.number: (content, item.secret) for item, content in zip(found, contents, strict=True)}
-    archive = {}
-    for name, stored in archived.items():
-        content, salt = by_number.pop(stored)
-        archive[name] = Archived(content.key.copy(), content.value.copy(), content.subject, content.payload, salt)
-    live = [(item, content) for item, content in zip(found, contents, strict=True) if item.number in by_number]
-    row_sites = np.array([item.site for item, _ in live], dtype=np.int64)
-    site_numbers, first, site = np.unique(row_sites, return_index=True, return_inverse=True)
-    keys = np.array([content.key for _, content in live])
-    if not np.array_equal(keys[first][site], keys):
-        raise VerificationError("entries of one site have different keys")
-    arrays = _state_arrays(header, margin, alpha, status, site, first.size)
-    arrays |= {"keys": keys[first], "site": site, "values": np.array([content.value for _, content in live])}
-    anchor_arrays, anchor_numbers = _load_anchors(connection, number, header["anchors"], site, first.size)
-    for record in records:
-        places = np.searchsorted(site_numbers, record["neighbours"])
-        if not np.array_equal(site_numbers[np.minimum(places, site_numbers.size - 1)], record["neighbours"]):
-            raise VerificationError("a warranty refers to a neighbour that is not there")
-        record["neighbours"] = places.tolist()
+    arrays |= {
+        "keys": np.array([content.key for content in contents]),
+        "values": np.array([content.value for content in contents]),
+    }
+    if len(header["forgotten"]) != len(records):
+        raise VerificationError("the records of forgotten entries are not those that the state has numbers of")
+    for item in header["forgotten"]:
+        item |= records[item["number"]]
     header |= {
-        "ids": [content.id for _, content in live],
-        "subjects": [content.subject for _, content in live],
-        "edit": edit,
-        "pruned": records,
+        "ids": [content.id for content in contents],
+        "subjects": [content.subject for content in contents],
     }
     memory = build_memory(
         header,
-        arrays | anchor_arrays,
-        payloads=[content.payload for _, content in live],
-        salts=[item.secret for item, _ in live],
-        archive=archive,
+        arrays,
+        payloads=[content.payload for content in contents],
+        salts=[item.secret for item in found],
+        edit=edit,
+        initial_size=initial_size,
     )
-    row_numbers = RowNumbers(
-        state=row.secret,
-        entries=np.array([item.number for item, _ in live], dtype=np.int64),
-        sites=row_sites,
-        archived=archived,
-        pruned=pruned_numbers,
-        anchors=anchor_numbers,
-        forgotten=forgotten,
-    )
-    return LoadedMemory(memory, row_numbers)
+    if not np.array_equal(numbers_of(memory.version, np.arange(order.size)), order):
+        raise VerificationError("an entry has another number than its commitment gives it")
+    return LoadedMemory(memory, rows)
 
 
-def _unpack_state(plain: bytes) -> tuple[dict[str, Any], IndexArray, Vector, AnyArray]:
+def _unpack_state(plain: bytes) -> tuple[dict[str, Any], dict[str, AnyArray], IndexArray]:
+    """Header, arrays of a snapshot, and the numbers of the entries in order of admission."""
     at, parts = _LENGTHS.size, []
     for length in _LENGTHS.unpack_from(plain):
         parts.append(plain[at : at + length])
         at += length
     header: dict[str, Any] = json.loads(parts[0])
-    return header, np.frombuffer(parts[1], "<i8"), np.frombuffer(parts[2], "<f8"), np.frombuffer(parts[3], "|i1")
+    group = np.frombuffer(parts[2], "|u1")
+    alpha: npt.NDArray[np.float64] = np.zeros(group.size)
+    alpha[group == _BOUND] = float.fromhex(header["cap"])
+    alpha[group == _VALUE] = np.frombuffer(parts[3], "<f8")
+    arrays: dict[str, AnyArray] = {
+        "alpha": alpha,
+        "archived": (group == _ARCHIVED).astype(np.uint8),
+        "anchor_rows": np.frombuffer(parts[4], "<i8"),
+        "anchor_alpha": np.frombuffer(parts[5], "<f8"),
+    }
+    return header, arrays, np.frombuffer(parts[1], "<i8")
 
 
-def _state_arrays(
-    header: dict[str, Any], margin: IndexArray, alpha: Vector, status: AnyArray, site: IndexArray, sites: int
-) -> dict[str, AnyArray]:
-    """Coefficients and partition by site, from what the record keeps of them by row."""
-    if status.size != site.size:
-        raise VerificationError(f"the state has {status.size} rows, but {site.size} entries are stored")
-    by_site = np.zeros(sites, dtype=np.int8)
-    by_site[site] = status
-    weights = np.zeros(sites)
-    if header["exact"]:
-        cap = float.fromhex(header["cap"])
-        ceiling = np.bincount(site, minlength=sites).astype(np.float64) * cap
-        weights[by_site == BOUND] = ceiling[by_site == BOUND]
-        weights[site[margin]] = alpha
-    else:
-        weights[site] = alpha
-    return {"alpha": weights, "status": by_site, "margin": site[margin]}
-
-
-def _load_records(
-    connection: CheckedConnection, number: int
-) -> tuple[list[dict[str, Any]], dict[str, int], dict[str, int], dict[str, bytes]]:
-    """Records of pruned entries; by id, the rows of archived entries, those of the records, and commitments."""
+def _load_records(connection: CheckedConnection, number: int) -> tuple[dict[int, dict[str, Any]], ForgottenRows]:
+    """Ids and subjects of forgotten entries by number, and what the rows have of them."""
     found = connection.rows(
-        select(pruned.c.number, pruned.c.entry, pruned.c.record, secrets.c.secret)
-        .join(secrets, secrets.c.number == pruned.c.number)
-        .where(pruned.c.memory == number)
-        .order_by(pruned.c.number)
+        select(forgotten.c.number, forgotten.c.record, secrets.c.secret)
+        .join(secrets, secrets.c.number == forgotten.c.number)
+        .where(forgotten.c.memory == number)
     )
-    records: list[dict[str, Any]] = []
-    archived: dict[str, int] = {}
-    numbers: dict[str, int] = {}
-    commitments: dict[str, bytes] = {}
+    records: dict[int, dict[str, Any]] = {}
+    known: dict[str, tuple[bytes, bytes]] = {}
     plains = decrypt_all("record", [(row.secret, row.record) for row in found])
     for row, plain in zip(found, plains, strict=True):
         record = json.loads(plain)
-        name = record["id"]
-        numbers[name] = row.number
-        if row.entry is not None:
-            archived[name] = row.entry
-        if record["commitment"] is not None:
-            commitments[name] = bytes.fromhex(record["commitment"])
-        records.append(record)
-    return records, archived, numbers, commitments
+        commitment = bytes.fromhex(record["commitment"])
+        if number_of(commitment) != row.number:
+            raise VerificationError("a forgotten entry has another number than its commitment gives it")
+        records[row.number] = {"id": record["id"], "subject": record["subject"]}
+        known[record["id"]] = row.secret, commitment
+    return records, _rows_of(known)
 
 
-def _load_anchors(
-    connection: CheckedConnection, number: int, headers: Sequence[dict[str, Any]], site: IndexArray, sites: int
-) -> tuple[dict[str, AnyArray], dict[int, int]]:
-    """Weights and similarities of the anchors by site; and the numbers of their secrets."""
-    stored = {
-        row.number: row
-        for row in connection.rows(
-            select(anchors.c.number, anchors.c.secret, anchors.c.weights, secrets.c.secret.label("weights_secret"))
-            .join(secrets, secrets.c.number == anchors.c.secret)
-            .where(anchors.c.memory == number)
-        )
-    }
-    alpha, similarity = np.zeros((len(headers), sites)), np.zeros((len(headers), sites))
-    for at, header in enumerate(headers):
-        row = stored[header["number"]]
-        table = np.frombuffer(decrypt(row.weights_secret, "anchor", row.weights), "<f8").reshape(2, -1)
-        # Entries of one site have one value; entries added since have none.
-        known = site[: table.shape[1]]
-        alpha[at, known], similarity[at, known] = table
-        # What was active then is here, or counted as gone; together it weighs one.
-        if not abs(alpha[at].sum() + float.fromhex(header["gone"]) - 1.0) <= ACCEPTANCE:
-            raise VerificationError("the weights that a warranty was issued against do not add up to one")
-    numbers = {number: row.secret for number, row in stored.items()}
-    return {"anchor_alpha": alpha, "anchor_similarity": similarity}, numbers
-
-
-def _anchor_header(number: int, anchor: Anchor) -> dict[str, Any]:
-    scalars = {name: getattr(anchor, name).hex() for name in ("offset", "norm_squared", "reach", "gone")}
-    return {"number": number, "edit": anchor.edit, **scalars}
+def _rows_of(known: Mapping[str, tuple[bytes, bytes]]) -> ForgottenRows:
+    secret_of = {name: secret for name, (secret, _) in known.items()}
+    return ForgottenRows(secret_of, {name: commitment for name, (_, commitment) in known.items()})

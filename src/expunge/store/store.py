@@ -144,9 +144,9 @@ class Store:
         if check_name(name) in self:
             raise InputError(f"there is a memory {name!r} already; drop it first, or take another name")
         memory = Memory.fit(keys, values, sigma=sigma, nu=nu, cap=cap, ids=ids, subjects=subjects, payloads=payloads)
-        context, row_numbers = create_memory(self._database, self._identity, name, memory)
+        context, forgotten = create_memory(self._database, self._identity, name, memory)
         stored = self._memory(context, name)
-        stored.set_loaded(LoadedMemory(memory, row_numbers))
+        stored.set_loaded(LoadedMemory(memory, forgotten))
         return stored
 
     def drop(self, name: str, *, expected: str | None = None, idempotency_key: str | None = None) -> Leaf:

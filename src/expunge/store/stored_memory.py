@@ -89,13 +89,8 @@ class StoredMemory(MemoryReader):
         return f"<StoredMemory {self.name!r} of {self.describe()}>"
 
     @property
-    def nu(self) -> float | None:
-        """What the cap was derived from, where it was not given itself."""
-        return self._current().nu
-
-    @property
-    def initial_size(self) -> int:
-        """Number of entries that the cap was set for."""
+    def initial_size(self) -> int | None:
+        """Number of entries that the cap was set for, as the ledger has it."""
         return self._current().initial_size
 
     @property
@@ -251,7 +246,7 @@ class StoredMemory(MemoryReader):
             return memory.rebuild(nu=nu, cap=cap)
 
         request = self._request(idempotency_key, verb="rebuild", nu=str(nu), cap=str(cap))
-        return self._apply(edit, "rebuild", request, expected, new_nu=nu)
+        return self._apply(edit, "rebuild", request, expected)
 
     def holds_on(self, names: Iterable[str]) -> dict[str, Hold]:
         """Which of these entries must not be erased, and by which hold."""
@@ -262,7 +257,7 @@ class StoredMemory(MemoryReader):
         """Whether an entry of a subject is here, live, archived or forgotten."""
         version = self.version
         live = any(version.alive[slot] for slot in version.entries.slots_of.get(subject, ()) if slot < version.count)
-        return live or any(record.subject == subject for record in version.warranties.records.values())
+        return live or bool(version.warranties.of_subject(subject))
 
     def locked(self) -> AbstractContextManager[CheckedConnection]:
         """Hold the memory's lock, whether or not its stored version can be loaded."""
@@ -299,7 +294,6 @@ class StoredMemory(MemoryReader):
         expected: str | None,
         *,
         same: Callable[[Version, str], bool] | None = None,
-        new_nu: float | None = None,
     ) -> SignedReceipt:
         """One edit: lock, agree on the version, prepare, write, commit, publish."""
         started = time.perf_counter()
@@ -309,9 +303,7 @@ class StoredMemory(MemoryReader):
             if answer is not None:
                 return _repeated(connection, memory, answer, same)
             check_expected(expected, memory.digest)
-            transaction = EditTransaction(
-                self._context, connection, loaded, action, request, new_nu=new_nu, has_holds=has_holds
-            )
+            transaction = EditTransaction(self._context, connection, loaded, action, request, has_holds=has_holds)
             # The guard comes first: a hold is the reason, whatever else stands in the way.
             memory.journal, memory.guard = transaction.write, transaction.require_no_hold
             try:
@@ -323,10 +315,10 @@ class StoredMemory(MemoryReader):
                 raise
             finally:
                 memory.journal, memory.guard = refuse_direct_edit, None
-                if transaction.row_numbers is not None and transaction.after is not None:
+                if transaction.forgotten is not None and transaction.after is not None:
                     # Committed, and yet not published: the next caller takes it from the database.
                     published = memory.version.edit == transaction.after.edit
-                    self._versions.replace(LoadedMemory(memory, transaction.row_numbers) if published else None)
+                    self._versions.replace(LoadedMemory(memory, transaction.forgotten) if published else None)
             crash_point("published")
             if transaction.signed is None:
                 raise StoreError(f"the edit of {self.name!r} left no receipt: {receipt!r}")

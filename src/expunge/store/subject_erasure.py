@@ -14,7 +14,7 @@ from expunge.ledger.commitment import new_salts
 from expunge.ledger.event import subject_commitment
 from expunge.ledger.statement import Subject
 from expunge.store.backends.database import CheckedConnection
-from expunge.store.backends.tables import entries, memories, pruned, secrets
+from expunge.store.backends.tables import entries, forgotten, memories, secrets
 from expunge.store.edits.idempotency import Request
 from expunge.store.edits.signed_receipt import SignedReceipt, receipt_from_json, receipt_to_json
 from expunge.store.encryption import row_mark, subject_tag
@@ -79,7 +79,7 @@ def memories_of_subject(
     """
     tag = subject_tag(identity.secret, subject)
     names = set()
-    for table in (entries, pruned):
+    for table in (entries, forgotten):
         # A mark is under the secret of its row, so that every row has to be tried.
         marks = (
             select(memories.c.name, table.c.mark, secrets.c.secret)

@@ -1,6 +1,6 @@
 """The version of a stored memory that this process has loaded, and the locks that its edits take.
 
-Readers use the loaded version, which is replaced when the stored edit number has moved on; they never wait for a
+Readers use the loaded version, which is replaced when the edit number in the ledger has moved on; they never wait for a
 writer. An edit holds the memory's lock in the database, and works on the stored version.
 """
 
@@ -18,10 +18,10 @@ from expunge.memory.memory import Memory
 from expunge.memory.receipt import Receipt
 from expunge.memory.version import Version
 from expunge.store.backends.database import CheckedConnection
-from expunge.store.backends.tables import holds, states
+from expunge.store.backends.tables import holds, memories, states
 from expunge.store.edits.crash_points import crash_point
 from expunge.store.edits.edit_transaction import MemoryContext
-from expunge.store.rows import LoadedMemory, load_memory
+from expunge.store.rows import LoadedMemory, last_edit, load_memory
 
 __all__ = ["VersionCache", "refuse_direct_edit"]
 
@@ -36,7 +36,12 @@ class VersionCache:
         self._editing = False
         self._edit_lock = threading.Lock()  # one edit at a time in this process
         self._load_lock = threading.Lock()  # replacing the loaded version
-        self._stored = select(states.c.edit, states.c.digest).where(states.c.memory == context.number)
+        # By UUID: another memory may have the name, and so the number, of one that was dropped.
+        self._stored = (
+            select(last_edit(context.uuid).label("edit"), states.c.digest)
+            .join(memories, memories.c.number == states.c.memory)
+            .where(memories.c.uuid == context.uuid)
+        )
         count = select(func.count()).select_from(holds).where(holds.c.memory == context.number).scalar_subquery()
         self._stored_and_holds = self._stored.add_columns(count.label("holds"))
 

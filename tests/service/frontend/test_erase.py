@@ -184,7 +184,7 @@ def test_warranties_shrink_while_one_looks(visitor: Visitor) -> None:
     common = first.keys() & later.keys()
     assert sum(later[name] < first[name] for name in common) > len(common) / 2
     assert done["details"].get("expired"), "the last admission ended a certificate"
-    expect(page.locator(".warranties li.expired").first).to_contain_text("ended by edit")
+    expect(page.locator(".warranties li.expired").first).to_contain_text("not proved with the present entries")
     assert page.evaluate("() => window.mark") == document, "without a reload"
 
 

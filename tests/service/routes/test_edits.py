@@ -70,7 +70,6 @@ def test_pruning_and_rebuilding(service: ServiceClient) -> None:
     assert np.array_equal(service.store["icu"].read(queries), before)
     rebuilt = service.request("POST", f"{ICU}/rebuild", {"nu": 0.5}, scopes=("admin",), status=200)
     assert rebuilt["outcome"] == "rebuilt"
-    assert service.store["icu"].nu == 0.5
 
 
 @pytest.mark.parametrize(

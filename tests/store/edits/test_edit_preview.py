@@ -33,7 +33,6 @@ def test_a_dry_run_tells_and_writes_nothing(place: Place) -> None:
     assert "needs at least" in (refused.reason or "")
     assert memory.prune(dry_run=True).outcome == "pruned"
     assert memory.admit(**arrival(1, far=3.0), dry_run=True).outcome == "admitted"
-    assert memory.admit([3.0, 3.0, 0.0, 0.0], [1.0, 2.0], dry_run=True).applied == ("40",)
     assert "new-1" not in memory
     assert memory.delete([], dry_run=True).outcome == "noop"
     with pytest.raises(InputError):

@@ -18,7 +18,7 @@ from expunge import StoreError, VerificationError
 from expunge.ledger.signing import SigningKey
 from expunge.store import Conflict, Store, parse_event
 from expunge.store.backends import tables
-from expunge.store.encryption import encrypt
+from expunge.store.encryption import encrypt, encrypt_state
 from expunge.store.identity import Identity
 
 from ..conftest import Place
@@ -78,21 +78,18 @@ def tampered(store: Store, act: Callable[[Connection], object]) -> str:
 _APART = {"expunge_requests", "expunge_tokens", "expunge_jobs"}
 _TABLES = [table for table in tables.metadata.sorted_tables if table.name not in _APART]
 
-# What no receipt speaks of.
-_FREE = {("expunge_memories", "name")}
-
 
 def test_every_change_of_a_row_is_found(store: Store) -> None:
     for table in _TABLES:
         for column in table.columns:
-            if (table.name, column.name) in _FREE or column.foreign_keys:
+            if column.foreign_keys:
                 continue
             if table.name == "expunge_memories" and column.name == "number":
                 continue
             row = _some_row(store, table, column.name)
             where = [table.c[key.name] == row[key.name] for key in table.primary_key.columns]
-            # A larger next number is as good as any.
-            other = 2 if column.name == "next_number" else flip(row[column.name])
+            # A larger next number is as good as any; this one is the hold's.
+            other = 1 if column.name == "next_number" else flip(row[column.name])
             change = update(table).where(*where).values({column.name: other})
             assert tampered(store, partial(Connection.execute, statement=change)), f"{table.name}.{column.name}"
     store.verify()
@@ -188,13 +185,13 @@ def test_a_damaged_memory_can_be_dropped(place: Place) -> None:
     """Its content goes, its secrets too, and the event says what the last receipt said."""
     store = place.open()
     memory = fill(store)
-    memory.prune("archive", sketch=1)
+    memory.prune("forget", sketch=1)
     memory.admit(**arrival(1, far=3.0))
     digest, live, cold = memory.digest, len(memory), len(memory.warranties())
     audit = store.hold("icu", "e1", reason="audit")
     fill(store, "other", seed=1)
     with store._database.engine.connect() as connection:
-        for column in (tables.states.c.state, tables.anchors.c.weights):
+        for column in (tables.states.c.state, tables.forgotten.c.record):
             mine = column.table.c.memory == memory.number
             encrypted = connection.execute(select(column).where(mine)).scalars().first()
             connection.execute(update(column.table).where(mine).values({column.name: flip(encrypted)}))
@@ -259,7 +256,7 @@ def filled() -> Iterator[Path]:
     folder = quick_folder("filled")
     with expunge.open(f"sqlite:///{folder / 'ward.db'}", folder / "ward.pem") as store:
         memory = fill(store)
-        memory.prune("archive", sketch=1)
+        memory.prune("forget", sketch=1)
         memory.admit(**arrival(1, far=2.0), idempotency_key="again")
         store.hold("icu", memory.ids[0], reason="court")
         store.checkpoint()
@@ -347,17 +344,20 @@ def test_a_record_that_somebody_else_encrypted_is_found(filled: Path, folder: Pa
     for table, name, purpose in (
         ("expunge_holds", "terms", "hold"),
         ("expunge_states", "state", "state"),
-        ("expunge_pruned", "record", "record"),
+        ("expunge_forgotten", "record", "record"),
         ("expunge_entries", "content", "entry"),
-        ("expunge_anchors", "weights", "anchor"),
     ):
         for plain in (b"", b"[]", b"[" * 100_000, b"\xff" * 64, b'{"id": 5}'):
             shutil.copy(filled / "ward.db", folder / "ward.db")
             with closing(sqlite3.connect(folder / "ward.db", isolation_level=None)) as raw:
-                number = "secret" if name in ("state", "weights") else "number"
+                number = "memory" if name == "state" else "number"
                 which = raw.execute(f"SELECT max({number}) FROM {table}").fetchone()[0]  # noqa: S608
-                (secret,) = raw.execute("SELECT secret FROM expunge_secrets WHERE number = ?", (which,)).fetchone()
-                encrypted = encrypt(secret, purpose, plain)
+                if name == "state":
+                    others = "SELECT secret FROM expunge_secrets WHERE number NOT IN (SELECT number FROM expunge_holds)"
+                    encrypted = encrypt_state(b"".join(row[0] for row in raw.execute(others)), plain)
+                else:
+                    (secret,) = raw.execute("SELECT secret FROM expunge_secrets WHERE number = ?", (which,)).fetchone()
+                    encrypted = encrypt(secret, purpose, plain)
                 raw.execute(f"UPDATE {table} SET {name} = ? WHERE {number} = ?", (encrypted, which))  # noqa: S608
             with pytest.raises(VerificationError):
                 _verify(folder / "ward.db", filled / "ward.pem")

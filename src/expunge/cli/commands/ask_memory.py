@@ -133,7 +133,7 @@ def search(
 def warranties(
     context: CommandContext,
     name: MemoryArgument,
-    status: Annotated[str | None, typer.Option("--status", metavar="valid|expired", help="Only those.")] = None,
+    status: Annotated[str | None, typer.Option("--status", metavar="valid|expired|ended", help="Only those.")] = None,
     count: Annotated[
         int, typer.Option("--count", "-n", metavar="N", help="How many to list; all with --json.", min=1)
     ] = 20,
@@ -141,13 +141,15 @@ def warranties(
     """List pruned entries, and how their certificates stand.
 
     The slack is what an entry had when it was pruned; what remains is proved from a few numbers, without the
-    content. AtOption zero the certificate expires, or an archived entry is checked again and comes back if it must.
+    content. Below zero a forgotten entry's certificate is expired; it may be valid again after a later edit. It has ended,
+    for good, once an entry is erased that was live when it was pruned. An archived entry is checked from its key at every
+    edit, and comes back when it would weigh something.
     """
-    if status not in (None, "valid", "expired"):
-        raise InputError(f"--status is valid or expired, not {status!r}")
+    if status not in (None, "valid", "expired", "ended"):
+        raise InputError(f"--status is valid, expired or ended, not {status!r}")
     with context.store() as store:
         rows = [row for row in store[name].warranties() if status in (None, row.status)]
-    rows.sort(key=lambda row: (row.status == "valid", row.remaining))
+    rows.sort(key=lambda row: (row.status == "valid", row.remaining or 0.0))
     if context.as_json:
         print_json_lines(vars(row) for row in rows)
         return
@@ -156,22 +158,19 @@ def warranties(
     from expunge.cli.output import counted, listing
 
     valid = sum(row.status == "valid" for row in rows)
-    context.out.print(f"{counted(len(rows), 'pruned entry')}: {valid} valid, {len(rows) - valid} expired")
+    context.out.print(f"{counted(len(rows), 'pruned entry')}: {valid} valid, {len(rows) - valid} expired or ended")
     cells: list[list[str | Text]] = [
         [
             row.id,
             row.mode,
             Text(row.status, style="green" if row.status == "valid" else "yellow"),
-            f"{row.slack:.3g}",
-            f"{row.remaining:.3g}",
-            "" if row.expired_at is None else f"edit {row.expired_at}",
+            "" if row.slack is None else f"{row.slack:.3g}",
+            "" if row.remaining is None else f"{row.remaining:.3g}",
         ]
         for row in rows[:count]
     ]
     if cells:
-        context.out.print(
-            listing(["id", "mode", "status", "slack", "remaining", "ended by"], cells, right=["slack", "remaining"])
-        )
+        context.out.print(listing(["id", "mode", "status", "slack", "remaining"], cells, right=["slack", "remaining"]))
     if len(rows) > count:
         context.note(f"{len(rows) - count} more: --count {len(rows)}, or --json")
 

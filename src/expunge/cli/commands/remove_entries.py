@@ -129,7 +129,10 @@ def prune(
     sketch: Annotated[
         int,
         typer.Option(
-            "--sketch", metavar="N", help="Numbers kept of each entry so that its warranty lasts longer.", min=0
+            "--sketch",
+            metavar="N",
+            help="Numbers kept of each forgotten entry so that its warranty lasts longer.",
+            min=0,
         ),
     ] = 0,
     yes: YesOption = False,
@@ -141,8 +144,8 @@ def prune(
     """Drop entries proved to weigh nothing, under warranty.
 
     No readout changes. In the mode archive the content is kept aside, and an entry comes back when it would weigh
-    something again; in the mode forget it is destroyed, and its certificate holds until `expunge warranties` says
-    that it has expired.
+    something again. In the mode forget it is destroyed. Its certificate can expire with later admissions
+    (`expunge warranties`), and the first erasure of an entry that is live now ends all certificates of this pruning.
     """
     from expunge.cli.output import show_edit
 
@@ -155,7 +158,10 @@ def prune(
             show_edit(context, memory.prune(chosen, sketch=sketch, dry_run=True, expected=expected), name)
             return
         if mode == "forget" and not yes:
-            context.confirm(f"Forget every zero-weight entry of {name!r}? Their content cannot be brought back.")
+            context.confirm(
+                f"Forget every zero-weight entry of {name!r}? Their content cannot be brought back, and their "
+                "certificates end with the first erasure of an entry that is live now."
+            )
         prior = None if evidence is None else state_before(memory, evidence)
         receipt = memory.prune(
             chosen,

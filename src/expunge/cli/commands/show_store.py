@@ -188,9 +188,12 @@ def _show_entry(context: CommandContext, memory: StoredMemory, entry: str) -> No
 def _warranty_fields(row: Warranty) -> list[tuple[str, str]]:
     return [
         ("entry", row.id),
-        ("pruned", f"{row.mode}, in edit {row.issued_at}"),
-        ("warranty", row.status if row.expired_at is None else f"{row.status} since edit {row.expired_at}"),
-        ("slack", f"{row.slack:.4g} when pruned, {row.remaining:.4g} proved to remain"),
+        ("pruned", row.mode),
+        ("warranty", row.status),
+        (
+            "slack",
+            "erased" if row.slack is None else f"{row.slack:.4g} when pruned, {row.remaining:.4g} proved to remain",
+        ),
     ]
 
 

@@ -80,10 +80,10 @@ def map_content(version: Version) -> dict[str, Any]:
         )
     ]
     archived, forgotten = [], []
-    for row in version.warranties.rows(version.state):
+    for row in version.warranties.rows(version.fit):
         about = {
             "id": row.id,
-            "subject": version.warranties.records[row.id].subject,
+            "subject": version.warranties.subject(row.id),
             "slack": row.slack,
             "remaining": row.remaining,
             "fraction": remaining_fraction(row),

@@ -133,7 +133,11 @@ async def prune(
     if_match: IfMatch = None,
     dry_run: DryRun = False,
 ) -> Response:
-    """Drop every entry whose weight is proved zero, under warranty."""
+    """Drop every entry whose weight is proved zero, under warranty.
+
+    In the mode `forget` the content is destroyed, and the first erasure of an entry that is live now ends all
+    certificates of this pruning. The default, `archive`, keeps the content aside and has no such end.
+    """
 
     def edit(memory: StoredMemory, expected: str | None) -> SignedReceipt | Preview:
         key = None if dry_run else idempotency_key

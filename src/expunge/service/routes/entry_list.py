@@ -50,11 +50,11 @@ async def show_entry(request: Request, name: str, entry: str) -> Response:
     """One entry with its content, live, archived, or forgotten: of those there is no content left."""
 
     def content_of(version: Version) -> tuple[dict[str, Any], str]:
-        slot, record = version.slot(entry), version.warranties.records.get(entry)
+        slot = version.slot(entry)
         if slot is not None:
             row = int(np.searchsorted(version.slots, slot))
             content = _live(version, row, groups_of(version)[row], float(version.state.slack[version.sites[row]]), True)
-        elif record is not None:
+        elif entry in version.warranties:
             content = _pruned(version, entry)
         else:
             raise InputError("there is no such entry in this memory", code="not-found")
@@ -99,7 +99,7 @@ async def list_warranties(
     name: str,
     cursor_: Cursor = None,
     limit: Limit = None,
-    status: Literal["valid", "expired"] | None = None,
+    status: Literal["valid", "expired", "ended"] | None = None,
 ) -> Response:
     """Pruned entries in order of their ids, and what is proved to remain of their slack."""
     context = context_of(request)
@@ -107,12 +107,11 @@ async def list_warranties(
     after = position(cursor_, str)
 
     def page(version: Version) -> tuple[dict[str, Any], str]:
-        rows = [row for row in version.warranties.rows(version.state) if status in (None, row.status)]
+        rows = [row for row in version.warranties.rows(version.fit) if status in (None, row.status)]
         rows = sorted(
             (row for row in rows if after is None or sort_key(row.id) > after), key=lambda row: sort_key(row.id)
         )
-        records = version.warranties.records
-        items = [warranty_content(row, records[row.id].subject) for row in rows[:size]]
+        items = [warranty_content(row, version.warranties.subject(row.id)) for row in rows[:size]]
         more = cursor(sort_key(rows[size - 1].id)) if len(rows) > size else None
         return {"items": items, "next": more}, version.digest
 
@@ -138,9 +137,9 @@ def _live(version: Version, row: int, group: str, slack: float, content: bool) -
 
 def _pruned(version: Version, name: str) -> dict[str, Any]:
     warranties = version.warranties
-    record, kept = warranties.records[name], warranties.archive.get(name)
-    slack = warranties.remaining(version.state, [name]).get(name, 0.0)
-    about = {"id": name, "subject": record.subject, "coefficient": 0.0, "slack": slack}
+    kept = warranties.archive.get(name)
+    slack = warranties.remaining(version.fit, [name]).get(name)
+    about = {"id": name, "subject": warranties.subject(name), "coefficient": 0.0, "slack": slack}
     if kept is None:
         return about | {"group": "forgotten"}
     content = {"key": kept.key, "value": kept.value, "payload": payload_content(kept.payload)}

@@ -55,12 +55,11 @@ class MemorySummary(ResponseBody):
     partition: GroupSizes
     cap: float
     sigma: float
-    nu: float | None
     offset: float
     dimension: int
     value_dimension: int
     deletable: int
-    initial_size: int
+    initial_size: int | None
 
 
 class MemoryPage(Page[MemorySummary]):
@@ -83,7 +82,7 @@ class Entry(ResponseBody):
     subject: str | None
     group: Literal["margin", "bound", "reserve", "archived", "forgotten"]
     coefficient: float
-    slack: Number
+    slack: Number | None
     key: list[float] | None = None
     value: list[float] | None = None
     payload: Any = None
@@ -113,12 +112,10 @@ class Warranty(ResponseBody):
     id: str
     subject: str | None
     mode: Literal["archive", "forget"]
-    slack: Number
-    remaining: Number
+    slack: Number | None
+    remaining: Number | None
     fraction: Annotated[float, Field(ge=0.0, le=1.0)]
-    status: Literal["valid", "expired"]
-    issued_at: int
-    expired_at: int | None
+    status: Literal["valid", "expired", "ended"]
 
 
 class ProjectionPlane(ResponseBody):

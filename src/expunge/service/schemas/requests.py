@@ -112,7 +112,7 @@ class Deletion(RequestBody):
 
 
 class Pruning(RequestBody):
-    """How to prune: keep the content aside, or destroy it; how many neighbours to remember of each entry."""
+    """How to prune: keep the content aside, or destroy it; how many neighbours to remember of each forgotten entry."""
 
     model_config = _example(mode="archive", sketch=0)
 

@@ -24,7 +24,7 @@ from expunge.store.backends.database import (
     number_parameters,
     translate_errors,
 )
-from expunge.store.backends.tables import entries, holds, ledger, memories, pruned, requests, secrets, states
+from expunge.store.backends.tables import entries, forgotten, holds, ledger, memories, requests, secrets, states
 
 __all__ = ["Postgres"]
 
@@ -89,7 +89,7 @@ class Postgres(Database):
                 connection.exec_driver_sql(f"VACUUM (FULL, VERBOSE, ANALYZE) {secrets.name}")
             finally:
                 driver.remove_notice_handler(handle)
-            for table in (entries, pruned, holds, states, requests, memories, ledger):
+            for table in (entries, forgotten, holds, states, requests, memories, ledger):
                 connection.exec_driver_sql(f"VACUUM (ANALYZE) {table.name}")
             try:
                 connection.exec_driver_sql("CHECKPOINT")

@@ -1,9 +1,9 @@
 """SQLite: one file, write-ahead log, one writer at a time.
 
 `secure_delete` zeroes what is deleted but leaves copies of cells that a page split or merge has moved. Secrets are
-therefore kept where nothing ever moves: rows of one size, only ever appended at the right edge of their table, and
-destroyed by overwriting in place. Truncating the write-ahead log to nothing afterwards removes the older versions of
-their pages.
+therefore kept in a small table of their own, and an erasure writes that table anew: emptying a table frees its pages
+whole, and a freed page is zeroed. So nothing tells how many secrets there were. Truncating the write-ahead log to
+nothing afterwards removes the older versions of the pages.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, bindparam, create_engine, event, text, update
+from sqlalchemy import URL, Connection, bindparam, create_engine, delete, event, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -30,7 +30,6 @@ from expunge.store.backends.database import (
     translate_errors,
 )
 from expunge.store.backends.tables import secrets
-from expunge.store.encryption import SECRET_BYTES
 
 __all__ = ["Sqlite"]
 
@@ -52,7 +51,14 @@ _BUSY_WAIT = 0.02
 # How long an erasure waits for readers of the old log. What is left then goes with the next erasure, or at close.
 _TRUNCATE_WAIT = 2.0
 
-_DESTROY = update(secrets).where(secrets.c.number == bindparam("number_")).values(secret=bytes(SECRET_BYTES))
+_DESTROY = delete(secrets).where(secrets.c.number == bindparam("number_"))
+# Without a condition DELETE frees the pages of a table whole. What is inserted in order fills one page after another.
+_WRITE_ANEW = (
+    "CREATE TEMP TABLE expunge_kept AS SELECT number, secret FROM expunge_secrets",
+    "DELETE FROM expunge_secrets",
+    "INSERT INTO expunge_secrets (number, secret) SELECT number, secret FROM expunge_kept ORDER BY number",
+    "DROP TABLE expunge_kept",
+)
 
 
 class Sqlite(Database):
@@ -93,9 +99,11 @@ class Sqlite(Database):
             time.sleep(_BUSY_WAIT * random.random() / 4)
 
     def destroy_secrets(self, connection: CheckedConnection, numbers: Sequence[int]) -> None:
-        """Overwrite in place; the row stays, so that no page is ever merged with another."""
+        """Delete, and write the table anew: no page that has held one of them is left as it was."""
         if numbers:
             connection.execute(_DESTROY, number_parameters(numbers))
+            for statement in _WRITE_ANEW:
+                connection.connection.exec_driver_sql(statement)
 
     def truncate_log(self, connection: CheckedConnection) -> bool:
         """Copy the write-ahead log into the file and truncate it to nothing."""

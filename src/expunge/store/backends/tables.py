@@ -2,8 +2,11 @@
 
 Format: ``docs/formats/store.md``. Whatever tells of an entry is encrypted (:mod:`expunge.store.encryption`); what is
 not encrypted is structure. A value of another type than its column's is found on reading
-(:mod:`expunge.store.backends.database`). A number (of an entry, a pruned record, a hold) is also that of its
-row in ``secrets``; numbers are never given twice and grow, so entries in order of number are in row order.
+(:mod:`expunge.store.backends.database`).
+
+No number counts anything that may be erased: an entry, and the record of a forgotten one, is numbered by its commitment
+(`expunge.store.rows`), a memory by its name, and the order of admission is part of the encrypted state. Holds are
+counted in the ledger, which tells of them in any case. A number is also that of the row in ``secrets``.
 """
 
 from __future__ import annotations
@@ -13,9 +16,9 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text
 
 __all__ = [
-    "anchors",
     "checkpoints",
     "entries",
+    "forgotten",
     "holds",
     "jobs",
     "leaves",
@@ -23,7 +26,6 @@ __all__ = [
     "memories",
     "metadata",
     "nodes",
-    "pruned",
     "requests",
     "secrets",
     "states",
@@ -65,10 +67,8 @@ states = Table(
     "expunge_states",
     metadata,
     _memory(primary_key=True, autoincrement=False),
-    Column("edit", BigInteger, nullable=False),
     Column("digest", LargeBinary, nullable=False),
     Column("size", BigInteger, nullable=False),
-    Column("secret", BigInteger, nullable=False),
     Column("state", LargeBinary, nullable=False),
 )
 
@@ -84,30 +84,19 @@ entries = Table(
     metadata,
     Column("number", _ROW_NUMBER, primary_key=True, autoincrement=False),
     _memory(),
-    Column("site", BigInteger, nullable=False),
     Column("mark", LargeBinary),
     Column("content", LargeBinary, nullable=False),
     Index("expunge_entries_memory", "memory", "number"),
 )
 
-pruned = Table(
-    "expunge_pruned",
+forgotten = Table(
+    "expunge_forgotten",
     metadata,
     Column("number", _ROW_NUMBER, primary_key=True, autoincrement=False),
     _memory(),
-    Column("entry", BigInteger),
     Column("mark", LargeBinary),
     Column("record", LargeBinary, nullable=False),
-    Index("expunge_pruned_memory", "memory", "number"),
-)
-
-anchors = Table(
-    "expunge_anchors",
-    metadata,
-    _memory(primary_key=True, autoincrement=False),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("secret", BigInteger, nullable=False),
-    Column("weights", LargeBinary, nullable=False),
+    Index("expunge_forgotten_memory", "memory", "number"),
 )
 
 holds = Table(

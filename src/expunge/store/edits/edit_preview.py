@@ -64,7 +64,7 @@ def preview_edit(memory: Memory, edit: Edit, holds: list[Hold]) -> Preview:
         previews.append(_refused(before, hold_reason(held)) if held else _preview_of(before, after, receipt))
         raise _PreviewReady
 
-    counted, next_id = memory.outcomes.copy(), memory.next_id
+    counted = memory.outcomes.copy()
     memory.journal, memory.guard = journal, guard
     try:
         edit(memory)
@@ -73,7 +73,7 @@ def preview_edit(memory: Memory, edit: Edit, holds: list[Hold]) -> Preview:
     except Refused as problem:
         return _refused(memory.version, problem.reason)
     finally:
-        memory.outcomes, memory.next_id = counted, next_id
+        memory.outcomes = counted
     raise StoreError("the dry run came to no end")
 
 

@@ -18,7 +18,7 @@ from expunge.store.identity import Identity
 from expunge.store.ledger_tables import LedgerWriter
 from expunge.store.legal_holds import Hold, hold_reason, holds_on_entries, read_holds
 from expunge.store.row_writer import RowWriter, erased_ids
-from expunge.store.rows import LoadedMemory, MemoryAttributes, RowNumbers
+from expunge.store.rows import ForgottenRows, LoadedMemory
 
 __all__ = ["EditTransaction", "ForbiddenByHold", "MemoryContext", "check_expected"]
 
@@ -52,7 +52,6 @@ class EditTransaction:
         action: Action,
         request: Request | None,
         *,
-        new_nu: float | None = None,
         has_holds: bool = False,
     ) -> None:
         self._context = context
@@ -60,12 +59,11 @@ class EditTransaction:
         self._loaded = loaded
         self._action = action
         self._request = request
-        self._new_nu = new_nu
         self._has_holds = has_holds
-        self._written: tuple[SignedReceipt, RowNumbers, Version, bool] | None = None
+        self._written: tuple[SignedReceipt, ForgottenRows, Version, bool] | None = None
         # Set by the commit.
         self.signed: SignedReceipt | None = None
-        self.row_numbers: RowNumbers | None = None
+        self.forgotten: ForgottenRows | None = None
         self.after: Version | None = None
 
     def write(self, before: Version, after: Version, receipt: Receipt) -> None:
@@ -110,7 +108,7 @@ class EditTransaction:
         """Make what was written durable; a refusal gets its signed receipt."""
         if self._written is None:
             return
-        signed, row_numbers, after, erased = self._written
+        signed, forgotten, after, erased = self._written
         if self._request is not None:
             admits = self._action == "admission" and signed.applied
             admitted = commitment_of(after, signed.applied[0]) if admits else None
@@ -124,7 +122,7 @@ class EditTransaction:
             )
         crash_point("answer_saved")
         self._connection.commit()
-        self.signed, self.row_numbers, self.after = signed, row_numbers, after
+        self.signed, self.forgotten, self.after = signed, forgotten, after
         crash_point("committed")
         if problem is not None:
             problem.receipt = signed
@@ -133,17 +131,12 @@ class EditTransaction:
             crash_point("log_truncated")
 
     def _write(self, before: Version, after: Version, receipt: Receipt) -> None:
-        context, identity, old_numbers = self._context, self._context.identity, self._loaded.row_numbers
-        attributes = MemoryAttributes.of(self._loaded.memory)
-        if receipt.outcome == "rebuilt":
-            nu = None if self._new_nu is None else float(self._new_nu)
-            attributes = MemoryAttributes(after.size, nu, attributes.next_id)
+        context, identity, rows = self._context, self._context.identity, self._loaded.forgotten
+        initial_size = after.size if receipt.outcome == "rebuilt" else self._loaded.memory.initial_size
         ledger_writer = LedgerWriter(self._connection)
         writer = RowWriter(context.database, self._connection, ledger_writer, identity.secret, context.number)
-        numbers = old_numbers
-        if after is not before:
-            numbers = writer.update_memory(old_numbers, before, after, attributes)
-        forgotten = old_numbers.forgotten | numbers.forgotten
+        new_rows = writer.update_memory(rows, before, after) if after is not before else rows
+        forgotten = rows.commitments | new_rows.commitments
         statement = attest(
             receipt,
             before,
@@ -151,7 +144,7 @@ class EditTransaction:
             memory=context.uuid,
             edit=after.edit,
             clock=identity.clock,
-            initial_size=attributes.initial_size,
+            initial_size=initial_size,
             forgotten=forgotten,
         )
         envelope = identity.sign(statement)
@@ -165,14 +158,14 @@ class EditTransaction:
                 memory=context.uuid,
                 edit=after.edit,
                 clock=identity.clock,
-                initial_size=attributes.initial_size,
+                initial_size=initial_size,
                 forgotten=forgotten,
             )
             ledger_writer.append(identity.sign(notice), "expired", context.uuid, after.edit)
         ledger_writer.flush()
         crash_point("ledger_written")
         signed = SignedReceipt.of(receipt, index=leaf.index, memory=context.uuid, edit=after.edit, envelope=envelope)
-        self._written = signed, numbers, after, writer.erased
+        self._written = signed, new_rows, after, writer.erased
 
 
 def check_expected(expected: str | None, digest: str) -> None:

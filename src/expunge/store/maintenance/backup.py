@@ -15,8 +15,7 @@ from expunge.ledger.merkle.tree import Frontier
 from expunge.store.backends.database import CheckedConnection
 from expunge.store.backends.schema_version import prepare_schema
 from expunge.store.backends.sqlite import Sqlite
-from expunge.store.backends.tables import metadata, secrets
-from expunge.store.encryption import SECRET_BYTES
+from expunge.store.backends.tables import metadata
 from expunge.store.ledger_tables import read_frontier, read_leaves
 
 __all__ = ["export_ledger", "write_backup"]
@@ -33,9 +32,6 @@ def write_backup(connection: CheckedConnection, path: Path) -> None:
                 prepare_schema(copy)
                 for table in metadata.sorted_tables:
                     wanted = select(table).order_by(*table.primary_key.columns)
-                    if table is secrets:
-                        # SQLite keeps the rows of destroyed secrets, as zeros.
-                        wanted = wanted.where(secrets.c.secret != bytes(SECRET_BYTES))
                     for rows in connection.batches(wanted):
                         copy.execute(insert(table), [row._asdict() for row in rows])
                 copy.commit()

@@ -18,24 +18,23 @@ from expunge.ledger.receipt_format import PREDICATE_TYPE, Predicate
 from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.store.backends.database import CheckedConnection, Database
 from expunge.store.backends.tables import (
-    anchors,
     checkpoints,
     entries,
+    forgotten,
     holds,
     ledger,
     memories,
     metadata,
     nodes,
-    pruned,
     secrets,
     states,
     store,
 )
-from expunge.store.encryption import SECRET_BYTES, row_mark, subject_tag
+from expunge.store.encryption import row_mark, subject_tag
 from expunge.store.identity import Identity
 from expunge.store.ledger_tables import STRIDE, Leaf, node_reader, read_frontier, read_leaves
 from expunge.store.legal_holds import read_holds
-from expunge.store.rows import LoadedMemory, load_memory
+from expunge.store.rows import LoadedMemory, kept_slots, load_memory, memory_number, number_of, numbers_of
 from expunge.verify.ledger import verify_log
 
 __all__ = ["VerifyResult", "verify_store"]
@@ -91,8 +90,7 @@ def _verify_identity(connection: CheckedConnection, identity: Identity) -> None:
     if [tuple(row) for row in rows] != [known]:
         raise VerificationError("the store is no longer the one that was opened: its identity was altered")
     heads = connection.rows(select(ledger.c.number, ledger.c.next_number))
-    given = [select(func.coalesce(func.max(table.c.number), 0)) for table in (memories, secrets)]
-    largest = max(connection.value(wanted) for wanted in given)
+    largest = connection.value(select(func.coalesce(func.max(holds.c.number), 0)))
     if [row.number for row in heads] != [1] or heads[0].next_number <= largest:
         raise VerificationError("the ledger would give a number again that is taken: its head was altered")
 
@@ -162,6 +160,8 @@ def _verify_memory(
 ) -> int:
     if row.uuid not in last or row.uuid in dropped:
         raise VerificationError(f"the ledger knows no memory {row.name!r}")
+    if row.number != memory_number(row.name):
+        raise VerificationError(f"{row.name!r} has another number than its name gives it")
     loaded, receipt = load_memory(connection, row.number), last[row.uuid]
     memory, version = loaded.memory, loaded.memory.version
     size = connection.value(select(states.c.size).where(states.c.memory == row.number))
@@ -172,7 +172,7 @@ def _verify_memory(
         raise VerificationError(
             f"{row.name!r} is at edit {version.edit}; its last receipt is about edit {receipt.edit}"
         )
-    if (version.size, len(version.warranties.records)) != (receipt.after.live, receipt.after.pruned):
+    if (version.size, len(version.warranties)) != (receipt.after.live, receipt.after.pruned):
         raise VerificationError(f"{row.name!r} does not have the entries that its last receipt counts")
     check = memory.check()
     if not check.passed:
@@ -182,13 +182,12 @@ def _verify_memory(
 
 def _verify_marks(connection: CheckedConnection, row: Any, loaded: LoadedMemory, secret: bytes) -> None:
     """Every entry and record is found by its own subject, so that no erasure passes it by."""
-    version, numbers = loaded.memory.version, loaded.row_numbers
-    archive, records = version.warranties.archive, version.warranties.records
-    subjects = dict(zip(numbers.entries.tolist(), version.subjects, strict=True))
-    subjects |= {number: archive[name].subject for name, number in numbers.archived.items()}
+    version, slots = loaded.memory.version, kept_slots(loaded.memory.version)
+    owners_of = [version.entries.subjects[slot] for slot in slots.tolist()]
+    records, commitments = version.warranties.forgotten, loaded.forgotten.commitments
     subjects_of = {
-        entries: subjects,
-        pruned: {number: records[name].subject for name, number in numbers.pruned.items()},
+        entries: dict(zip(numbers_of(version, slots).tolist(), owners_of, strict=True)),
+        forgotten: {number_of(digest): records[name].subject for name, digest in commitments.items()},
     }
     for table, owners in subjects_of.items():
         marks = (
@@ -203,9 +202,8 @@ def _verify_marks(connection: CheckedConnection, row: Any, loaded: LoadedMemory,
 
 def _verify_secrets(connection: CheckedConnection) -> None:
     """No secret outlives what it opens, and nothing is encrypted under a secret that is not there."""
-    kept = set(connection.values(select(secrets.c.number).where(secrets.c.secret != bytes(SECRET_BYTES))))
-    columns = (entries.c.number, pruned.c.number, holds.c.number, anchors.c.secret, states.c.secret)
-    used = {number for column in columns for number in connection.values(select(column))}
+    kept = set(connection.values(select(secrets.c.number)))
+    used = {number for table in (entries, forgotten, holds) for number in connection.values(select(table.c.number))}
     if lost := used - kept:
         raise VerificationError(f"{len(lost)} rows are encrypted under secrets that are not there")
     if left := kept - used:

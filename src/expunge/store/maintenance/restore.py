@@ -34,7 +34,7 @@ from expunge.store.backends.tables import checkpoints, holds, ledger, memories, 
 from expunge.store.identity import Identity
 from expunge.store.ledger_tables import LedgerWriter, read_leaves
 from expunge.store.row_writer import RowWriter
-from expunge.store.rows import LoadedMemory, MemoryAttributes, load_memory
+from expunge.store.rows import LoadedMemory, last_edit, load_memory, memory_number
 from expunge.verify.ledger import verify_log
 
 __all__ = ["RestoreResult", "restore_store"]
@@ -154,7 +154,7 @@ class _History:
         gone = self.deleted | self.forgotten
         content = {name: commitment_of(version, name) for name in (*loaded.memory.ids, *version.warranties.archive)}
         found = [name for name, digest in content.items() if digest is not None and digest.hex() in gone]
-        return found + [name for name, digest in loaded.row_numbers.forgotten.items() if digest.hex() in self.deleted]
+        return found + [name for name, digest in loaded.forgotten.commitments.items() if digest.hex() in self.deleted]
 
     @classmethod
     def of(cls, envelopes: list[bytes]) -> _History:
@@ -263,7 +263,9 @@ class _Restoration:
         last = self._history.last.get(row.uuid)
         if last is None:
             raise VerificationError(f"the ledger knows no memory {row.name!r}")
-        stored = self._backup.first(select(states.c.edit, states.c.digest).where(states.c.memory == row.number))
+        stored = self._backup.first(
+            select(last_edit(row.uuid).label("edit"), states.c.digest).where(states.c.memory == row.number)
+        )
         edited_since = stored is not None and (stored.digest.hex(), stored.edit) != (last.state_after, last.edit)
         loaded = load_memory(self._backup, row.number, edit=last.edit + 1 if edited_since else None)
         memory = loaded.memory
@@ -293,7 +295,7 @@ class _Restoration:
                 edit=after.edit,
                 clock=self._identity.clock,
                 initial_size=memory.initial_size,
-                forgotten=loaded.row_numbers.forgotten,
+                forgotten=loaded.forgotten.commitments,
             )
             statements.append((statement, receipt.outcome, after.edit))
 
@@ -310,13 +312,11 @@ class _Restoration:
                 return
         for statement, kind, edit in statements:
             self._ledger_writer.append(self._identity.sign(statement), kind, row.uuid, edit)
-        self._numbers[row.number] = number = self._ledger_writer.allocate_numbers(1)
+        self._numbers[row.number] = number = memory_number(row.name)
         version = memory.version
         self._digests[row.uuid] = version.digest
-        records, forgotten = version.warranties.records, loaded.row_numbers.forgotten
-        left = {name: digest for name, digest in forgotten.items() if name in records}
         writer = RowWriter(self._database, self._connection, self._ledger_writer, self._identity.secret, number)
-        writer.insert_memory(row.uuid, row.name, version, MemoryAttributes.of(memory), left)
+        writer.insert_memory(row.uuid, row.name, version, loaded.forgotten.commitments)
 
     def _append_released(self, kept: set[int]) -> int:
         """Record that holds placed after the backup are not in force: their terms are gone."""

@@ -53,7 +53,7 @@ class Certificates {
   draw() {
     const valid = this.rows.filter((row) => row.status === "valid").length;
     this.summary.textContent = this.rows.length
-      ? `${count(valid)} of ${plural(this.rows.length, "certificate")} ${valid === 1 ? "is" : "are"} valid; ${count(this.rows.length - valid)} ${this.rows.length - valid === 1 ? "has" : "have"} ended.`
+      ? `${count(valid)} of ${plural(this.rows.length, "certificate")} ${valid === 1 ? "is" : "are"} valid; ${count(this.rows.length - valid)} ${this.rows.length - valid === 1 ? "has" : "have"} expired or ended.`
       : "";
     if (!this.rows.length)
       return replace(
@@ -86,11 +86,13 @@ class Certificates {
     known.element.className = row.status;
     known.filled.style.width = `${Math.max(0, Math.min(1, fraction)) * 100}%`;
     known.lost.style.width = `${Math.max(0, Math.min(1, this.first.get(row.id))) * 100}%`;
-    known.left.textContent = row.status === "valid" ? `${percent(fraction)} left` : "ended";
+    known.left.textContent = row.status === "valid" ? `${percent(fraction)} left` : row.status;
     known.state.textContent =
       row.status === "valid"
-        ? `slack ${quantity(row.remaining)} of ${quantity(row.slack)}, since edit ${count(row.issued_at)}`
-        : `ended by edit ${count(row.expired_at)}`;
+        ? `slack ${quantity(row.remaining)} of ${quantity(row.slack)}`
+        : row.status === "expired"
+          ? "not proved with the present entries"
+          : "an entry that was live at the pruning was erased";
     return known.element;
   }
 
@@ -113,7 +115,7 @@ class Certificates {
 }
 
 const ABOUT =
-  "A pruned entry weighed nothing when it was dropped. Later edits use up its warranty; while something is left, it provably still weighs nothing. The bound is careful: it may end early, never late.";
+  "A pruned entry weighed nothing when it was dropped. Later edits use up its warranty; while something is left, it provably still weighs nothing. The bound is careful: it may end early, never late. The certificates of forgotten entries end with the first erasure of an entry that was live when they were pruned; archived entries are checked from their keys instead.";
 
 function make(row) {
   const group = row.mode === "archive" ? "archived" : "forgotten";

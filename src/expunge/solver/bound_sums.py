@@ -1,0 +1,122 @@
+"""Σ m κ(bound site, ·) at every site, maintained: why a bound key needs no kernel row.
+
+A bound key's coefficient is its ceiling m·C, so its row enters every sum with the factor C·m alone. The sums are pairs
+hi + lo of doubles. Rows are added and subtracted without rounding but for lo's own, so a row that comes and goes
+leaves at most 2⁻¹⁰⁵ of the sum behind; what remains is the rounding of the kernel values themselves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from expunge.problem.kernel import fill_kernel
+from expunge.problem.kernel_pairs import two_product, two_sum
+from expunge.types import IndexArray, Matrix, Vector
+
+__all__ = ["BoundSums"]
+
+# Entries of kernel rows that are made together.
+BLOCK = 1_000_000
+# Changes after which the sums are made afresh from the keys: no fault lasts longer.
+REFRESH = 1024
+
+
+@njit(cache=True, nogil=True)
+def _add(row: Vector, times: float, sites: int, high: Vector, low: Vector) -> None:
+    """high + low += times · row."""
+    for j in range(sites):
+        p, e = two_product(times, row[j])
+        s, f = two_sum(high[j], p)
+        f += e + low[j]
+        t = s + f
+        high[j] = t
+        low[j] = f - (t - s)
+
+
+@njit(cache=True, nogil=True)
+def _changed(now: IndexArray, then: IndexArray, sites: int) -> IndexArray:
+    """Sites whose count differs."""
+    found = np.empty(sites, dtype=np.int64)
+    size = 0
+    for site in range(sites):
+        if now[site] != then[site]:
+            found[size] = site
+            size += 1
+    return found[:size].copy()
+
+
+class BoundSums:
+    """Sums over the bound keys, and how many entries of each site they count."""
+
+    def __init__(self, capacity: int) -> None:
+        self.high: Vector = np.zeros(capacity)
+        self.low: Vector = np.zeros(capacity)
+        self.counts: IndexArray = np.zeros(capacity, dtype=np.int64)
+        self.updates = 0
+
+    def grown(self, capacity: int) -> BoundSums:
+        """Copy with room for more sites."""
+        copy = BoundSums(capacity)
+        for name in ("high", "low", "counts"):
+            old = getattr(self, name)
+            getattr(copy, name)[: old.size] = old
+        copy.updates = self.updates
+        return copy
+
+    def kept(self, sites: IndexArray, capacity: int) -> BoundSums:
+        """Copy with some sites alone; all others must count nothing."""
+        copy = BoundSums(capacity)
+        for name in ("high", "low", "counts"):
+            getattr(copy, name)[: sites.size] = getattr(self, name)[sites]
+        copy.updates = self.updates
+        return copy
+
+    def set_counts(
+        self, counts: IndexArray, keys: Matrix, sigma: float, rows: Matrix, row_of: IndexArray, sites: int
+    ) -> None:
+        """Count these entries, (sites,): rows that are there are used, others are made in blocks and not kept."""
+        changed = _changed(counts, self.counts, sites)
+        if changed.size == 0:
+            return
+        self.updates += 1
+        if self.updates > REFRESH:
+            self._restart()
+            changed = _changed(counts, self.counts, sites)
+        made = changed[row_of[changed] < 0]
+        for site in changed[row_of[changed] >= 0].tolist():
+            self._count(site, int(counts[site]), rows[row_of[site]], sites)
+        height = max(1, BLOCK // sites)
+        for start in range(0, made.size, height):
+            part = made[start : start + height]
+            block = np.empty((part.size, sites))
+            fill_kernel(keys[part], keys[:sites], sigma, block)
+            for place, site in enumerate(part.tolist()):
+                self._count(site, int(counts[site]), block[place], sites)
+
+    def forget(self, sites: IndexArray) -> None:
+        """Overwrite what is held of sites whose keys are about to go."""
+        if self.counts[sites].any():
+            self._restart()
+        self.high[sites] = self.low[sites] = 0.0
+
+    def _restart(self) -> None:
+        self.high[:] = self.low[:] = 0.0
+        self.counts[:] = 0
+        self.updates = 0
+
+    def _count(self, site: int, count: int, row: Vector, sites: int) -> None:
+        _add(row, float(count - self.counts[site]), sites, self.high, self.low)
+        self.counts[site] = count
+
+    def add_site(self, site: int, kernels: Vector, bound: IndexArray) -> None:
+        """Sum at a new site, from its kernel values with the sites that count."""
+        high, low = np.zeros(1), np.zeros(1)
+        _sum(kernels, self.counts[bound], high, low)
+        self.high[site], self.low[site], self.counts[site] = high[0], low[0], 0
+
+
+@njit(cache=True, nogil=True)
+def _sum(kernels: Vector, counts: IndexArray, high: Vector, low: Vector) -> None:
+    for k in range(kernels.size):
+        _add(kernels[k : k + 1], float(counts[k]), 1, high, low)

@@ -1,0 +1,454 @@
+"""The canonical state: coefficients and offset are the doubles nearest to those of the exact optimum.
+
+The exact optimum of the exact keys, cap and width is unique. So the state that `canonical` makes is a function of the
+entries alone: not of the path that led to it, the order of the entries, the processor or a library. Nothing is snapped
+or clipped; the exact optimum is *evaluated*, and rounded once.
+
+On the margin of the candidate the solution is refined in pairs of doubles until a bound of its error, ‖α − α*‖₂ ≤
+N(½‖r‖₂ + 2√s·|m|) for residual r, missing mass m and N ≥ ‖(K_SS + 11ᵀ)⁻¹‖₂, tells the nearest doubles. (With
+d = α − α* and A = K_SS + 11ᵀ: 2Ad = −r − η·1 and Σd = m. Eliminating η leaves −½A⁻¹r projected in the norm of A, at most
+½N‖r‖, and m·A⁻¹1/(1ᵀA⁻¹1), where 1ᵀA⁻¹1 ≥ ½. The offset is off by at most 6|m| + 2√N‖r‖.) The box is checked with that
+error, the sign of every other slack with a bound of its rounding, and again in pairs where that is too coarse. A site
+on the wrong side is moved and the margin solved again; what pairs do not decide goes to `exact_optimum`, in balls.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numba import njit
+
+from expunge.problem.kernel import kernel_error
+from expunge.problem.kernel_pairs import kernel_pairs, pair_error, two_product, two_sum
+from expunge.solver.active_set import enter, leave, next_free, settle
+from expunge.solver.exact_optimum import pair_products, solve_exactly
+from expunge.solver.margin_factor import MarginFactor, forward_pair, solve_halfway
+from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
+from expunge.types import IndexArray, Matrix, Vector
+
+__all__ = ["canonical", "slack_error"]
+
+_U = 2.0**-53
+# Rounds of pivots on pairs before balls take over.
+ROUNDS = 12
+
+
+@njit(cache=True, nogil=True)
+def _residual(
+    gram_high: Matrix,
+    gram_low: Matrix,
+    sum_high: Vector,
+    sum_low: Vector,
+    slots: IndexArray,
+    alpha: Vector,
+    alpha_low: Vector,
+    offset: float,
+    offset_low: float,
+    cap: float,
+    out: Vector,
+) -> None:
+    """out ← 1 − ρ − 2(C·b + Kα) at each member, from pairs, rounded to doubles at the end."""
+    size = slots.size
+    width = gram_high.shape[0]
+    total, rest = np.zeros(width), np.zeros(width)
+    for k in range(size):
+        row, row_low = gram_high[slots[k]], gram_low[slots[k]]
+        a, b = alpha[k], alpha_low[k]
+        for j in range(width):
+            p, e = two_product(row[j], a)
+            e += row[j] * b + row_low[j] * a
+            s, f = two_sum(total[j], p)
+            f += rest[j] + e
+            t = s + f
+            total[j] = t
+            rest[j] = f - (t - s)
+    level, level_low = two_sum(1.0, -offset)
+    level_low -= offset_low
+    for k in range(size):
+        j = slots[k]
+        p, e = two_product(cap, sum_high[j])
+        e += cap * sum_low[j]
+        s, f = two_sum(total[j], p)
+        f += rest[j] + e
+        t, g = two_sum(level, -2.0 * s)
+        out[k] = t + (g + (level_low - 2.0 * f))
+
+
+@njit(cache=True, nogil=True)
+def _refine(
+    gram_high: Matrix,
+    gram_low: Matrix,
+    sum_high: Vector,
+    sum_low: Vector,
+    slots: IndexArray,
+    factor: Matrix,
+    alpha: Vector,
+    alpha_low: Vector,
+    offset: float,
+    cap: float,
+    rest: float,
+    rest_low: float,
+) -> tuple[float, float, float, float]:
+    """Refine α = alpha + alpha_low in place; (offset, its low part, ‖r‖₂ bound, |mass error| bound).
+
+    `rest` + `rest_low` is the mass of the members. The bounds are of the final point, without the errors of the pairs
+    themselves; ‖r‖ is infinite when the steps do not shrink.
+    """
+    size = slots.size
+    offset_low = 0.0
+    half = np.empty((2, size))
+    step = np.empty(size)
+    residual, before = np.empty(size), np.inf
+    largest = np.inf
+    for _ in range(12):
+        # Mass first: exact sum of the pairs, in pairs.
+        s, f = rest, rest_low
+        for k in range(size):
+            s, e = two_sum(s, -alpha[k])
+            f += e - alpha_low[k]
+        missing = s + f
+        _residual(gram_high, gram_low, sum_high, sum_low, slots, alpha, alpha_low, offset, offset_low, cap, residual)
+        largest = 0.0
+        for k in range(size):
+            largest = max(largest, abs(residual[k]))
+        worst = max(largest, abs(missing))
+        if not worst < 1.0:
+            return offset, offset_low, np.inf, abs(missing)
+        # Pairs carry 2⁻¹⁰⁴; another step gains nothing below a few of those.
+        if worst <= 2.0**-99 or worst > 0.25 * before:
+            break
+        before = worst
+        for k in range(size):
+            half[0, k] = 0.5 * residual[k]
+            half[1, k] = 1.0
+        forward_pair(factor, size, half)
+        shift = solve_halfway(factor, size, half, missing, step)
+        for k in range(size):
+            s, e = two_sum(alpha[k], step[k])
+            e += alpha_low[k]
+            t = s + e
+            alpha_low[k] = e - (t - s)
+            alpha[k] = t
+        s, e = two_sum(offset, shift)
+        e += offset_low
+        offset = s + e
+        offset_low = e - (offset - s)
+    total = 0.0
+    for k in range(size):
+        total += residual[k] * residual[k]
+    return offset, offset_low, math.sqrt(total), abs(missing)
+
+
+@njit(cache=True, nogil=True)
+def _rounds_to(high: float, low: float, error: float) -> bool:
+    """Whether every number within `error` of high + low is nearest to `high`."""
+    up, down = (low + error) * (1.0 + 4.0 * _U), (low - error) * (1.0 + 4.0 * _U)
+    up = up if up > 0.0 else 0.0
+    down = down if down < 0.0 else 0.0
+    return high + up == high and high + down == high
+
+
+@njit(cache=True, nogil=True)
+def _share(high: float, low: float, count: int) -> tuple[float, float]:
+    """(high + low) / count as a pair, off by less than 2⁻¹⁰³ of itself."""
+    if count == 1:
+        return high, low
+    q = high / count
+    p, e = two_product(q, float(count))
+    r = ((high - p) - e + low) / count
+    s = q + r
+    return s, r - (s - q)
+
+
+@njit(cache=True, nogil=True)
+def _place(
+    members: IndexArray,
+    alpha: Vector,
+    alpha_low: Vector,
+    error: float,
+    cap: float,
+    multiplicity: IndexArray,
+    shares: Vector,
+) -> tuple[int, int]:
+    """Judge the refined members: (verdict, position). Fills the shares as the nearest doubles.
+
+    0: all inside and rounded; 1: this one is below zero; 2: above its ceiling; 3: not decided.
+    """
+    undecided = -1
+    for k in range(members.size):
+        count = multiplicity[members[k]]
+        high, low = alpha[k], alpha_low[k]
+        if high + (low + error) < 0.0:
+            return 1, k
+        p, e = two_product(cap, float(count))
+        room = (p - high) + (e - low)
+        if room + error * 1.001 < -4.0 * _U * abs(p - high):
+            return 2, k
+        if not (high + (low - error) > 0.0 and room - error * 1.001 > 4.0 * _U * abs(p - high)):
+            undecided = k
+            continue
+        s, r = _share(high, low, count)
+        shares[k] = s
+        if not (_rounds_to(high, low, error) and _rounds_to(s, r, error / count + s * 2.0**-102)):
+            undecided = k
+    return (3, undecided) if undecided >= 0 else (0, -1)
+
+
+@njit(cache=True, nogil=True)
+def _near(state_slack: Vector, status: Vector, sites: int, error: float) -> IndexArray:
+    """Sites whose slack is not clearly on its side."""
+    found = np.empty(sites, dtype=np.int64)
+    size = 0
+    for site in range(sites):
+        if (status[site] == RESERVE and state_slack[site] <= error) or (
+            status[site] == BOUND and state_slack[site] >= -error
+        ):
+            found[size] = site
+            size += 1
+    return found[:size].copy()
+
+
+def slack_error(state: State) -> float:
+    """Bound on the error of the slacks that `State.recompute_slacks` finds for nearest doubles.
+
+    Kernel values weigh at most 1 in all; sums of `members` products and the bound sums round by (members + 12)u; every
+    coefficient and the offset are off by half a unit in the last place.
+    """
+    members = state.gram.count
+    return 2.0 * (kernel_error(state.gram.keys.shape[1]) + (members + 16.0) * _U) * (1.0 + 1e-6) + 4.0 * _U
+
+
+def canonical(state: State) -> str:
+    """Make a candidate that satisfies KKT to rounding the canonical state; say what decided: "pairs" or "balls".
+
+    On exit α and ρ are the nearest doubles by site, `state.share` those of one entry, the groups those of the exact
+    optimum, and the slacks recomputed. Raises SolveError where balls do not decide either.
+    """
+    if not state.exact:
+        _factor(state)
+    for _ in range(ROUNDS if state.exact else 0):
+        verdict = _by_pairs(state)
+        if verdict == "pairs":
+            return verdict
+        if verdict == "balls":
+            break
+    _by_balls(state)
+    return "balls"
+
+
+def _by_pairs(state: State) -> str:
+    """One round: "pairs" when everything is decided, "again" after a pivot, "balls" when pairs are too coarse."""
+    members = state.margin.members.copy()
+    size = members.size
+    counts = state.bound_counts()
+    if size == 0:
+        return _empty_margin(state)
+    gram, pairs = state.gram, state.gram.pairs
+    slots = pairs.follow(members, counts, gram.keys, gram.sigma, state.margin.factor)
+    if not math.isfinite(pairs.inverse_norm):
+        return "balls"
+    bound = float(counts.sum())
+    p, e = _product(state.cap, bound)
+    rest, rest_low = _difference(1.0, p, e)
+    alpha, alpha_low = state.alpha[members], np.zeros(size)
+    offset, offset_low, residual, missing = _refine(
+        pairs.gram_high,
+        pairs.gram_low,
+        pairs.sum_high,
+        pairs.sum_low,
+        slots,
+        state.margin.factor,
+        alpha,
+        alpha_low,
+        state.offset,
+        state.cap,
+        rest,
+        rest_low,
+    )
+    if not math.isfinite(residual):
+        return "balls"
+    # Every residual is off by the pairs' own errors: of the kernel (members weigh at most 1), the sums, the arithmetic.
+    weight = float(np.abs(alpha).sum())
+    each = 2.0 * (
+        pair_error(gram.keys.shape[1]) * weight
+        + state.cap * float(pairs.sum_error[slots].max())
+        + (size + 12.0) * 2.0**-104 * (weight + state.cap * bound + 1.0)
+    )
+    missing += (size + 4.0) * 2.0**-105 * (1.0 + weight)
+    residual = (residual + math.sqrt(size) * each) * (1.0 + 1e-9)
+    norm = pairs.inverse_norm
+    error = norm * (0.5 * residual + 2.0 * math.sqrt(size) * missing) * (1.0 + 1e-9)
+    offset_error = (6.0 * missing + 2.0 * math.sqrt(norm) * residual) * (1.0 + 1e-9)
+    shares = np.empty(size)
+    verdict, position = _place(members, alpha, alpha_low, error, state.cap, state.multiplicity, shares)
+    if verdict in (1, 2):
+        state.alpha[members], state.offset = alpha, offset
+        leave(state, position, RESERVE if verdict == 1 else BOUND)
+        if state.margin.size:
+            state.recompute_slacks()
+            settle(state)
+        return "again"
+    if size == 1:
+        exact = 1 - Fraction(state.cap) * int(bound)
+        alpha[0], shares[0] = float(exact), float(exact / int(state.multiplicity[members[0]]))
+        verdict = 0 if 0 < exact < Fraction(state.cap) * int(state.multiplicity[members[0]]) else 3
+    if verdict == 3 or not _rounds_to(offset, offset_low, offset_error):
+        return "balls"
+    state.alpha[members], state.offset = alpha, offset
+    state.recompute_slacks()
+    near = _near(state.slack, state.status, state.sites, slack_error(state))
+    if near.size:
+        exact_error = 2.0 * math.sqrt(size) * error + offset_error
+        moved = _decide_near(state, near, members, alpha, alpha_low, offset, offset_low, exact_error)
+        if moved != "clear":
+            return moved
+    _publish_shares(state, members, shares)
+    return "pairs"
+
+
+def _decide_near(
+    state: State,
+    near: IndexArray,
+    members: IndexArray,
+    alpha: Vector,
+    alpha_low: Vector,
+    offset: float,
+    offset_low: float,
+    error: float,
+) -> str:
+    """Slacks close to zero, in pairs: "clear" if all are of their sign, "again" after a pivot, else "balls"."""
+    slack, wrong = _pair_slacks(state, near, members, alpha, alpha_low, offset, offset_low)
+    wrong += error
+    bound = state.status[near] == BOUND
+    signed = np.where(bound, -slack, slack)
+    if (signed > wrong).all():
+        return "clear"
+    if (signed >= -wrong).all():
+        return "balls"
+    site = int(near[np.argmin(signed)])
+    enter(state, site)
+    settle(state)
+    return "again"
+
+
+def _pair_slacks(
+    state: State,
+    sites: IndexArray,
+    members: IndexArray,
+    alpha: Vector,
+    alpha_low: Vector,
+    offset: float,
+    offset_low: float,
+) -> tuple[Vector, float]:
+    """Slacks at some sites in pairs, and a bound of the error beside that of α and ρ."""
+    gram = state.gram
+    counts = state.bound_counts()
+    bound = np.flatnonzero(counts)
+    active = np.concatenate([members, bound])
+    weights, weights_low = np.empty(active.size), np.empty(active.size)
+    weights[: members.size], weights_low[: members.size] = alpha, alpha_low
+    for place, site in enumerate(bound.tolist(), members.size):
+        weights[place], weights_low[place] = _product(state.cap, float(counts[site]))
+    high, low = kernel_pairs(gram.keys[sites], gram.keys, active, gram.sigma)
+    total, rest = pair_products(high, low, weights, weights_low)
+    level, level_low = _difference(offset, 1.0, -offset_low)
+    slack = np.empty(sites.size)
+    for place in range(sites.size):
+        s, e = _plain_sum(2.0 * float(total[place]), level)
+        slack[place] = s + (e + (2.0 * float(rest[place]) + level_low))
+    weight = float(np.abs(weights).sum())
+    error = 2.0 * weight * (pair_error(gram.keys.shape[1]) + (active.size + 8.0) * 2.0**-103) + 2.0**-100
+    return slack, error + 2.0**-52 * float(np.abs(slack).max(initial=0.0))
+
+
+def _empty_margin(state: State) -> str:
+    """No free site: right only if the bound sites have all the mass, exactly, and the groups are clearly apart."""
+    counts = state.bound_counts()
+    held = Fraction(state.cap) * int(counts.sum())
+    state.offset = 0.0
+    state.recompute_slacks()
+    if held != 1:
+        # The cap is rounded, so a full box holds a little more or less than 1: the key next to move takes the rest.
+        site = next_free(state, gaining=held < 1, extreme=True)
+        if site < 0:
+            return "balls"
+        state.offset = -float(state.slack[site])
+        enter(state, site)
+        return "again"
+    slack, status = state.slack[: state.sites], state.status[: state.sites]
+    bound, reserve = np.flatnonzero(status == BOUND), np.flatnonzero(status == RESERVE)
+    coarse = slack_error(state)
+    # t = −slack at offset 0; the offset is the least t of the bound sites.
+    highest = float(slack[bound].max())
+    nearest = bound[slack[bound] >= highest - 2.0 * coarse]
+    if reserve.size and not float(slack[reserve].min()) > highest + 4.0 * coarse:
+        return "balls"
+    nothing = np.zeros(0)
+    exact, error = _pair_slacks(state, nearest, nearest[:0], nothing, nothing, 0.0, 0.0)
+    lower, upper = -(float(exact.max()) + error), -(float(exact.max()) - error)
+    if lower != upper or not abs(lower) > 2.0**-40:
+        return "balls"
+    state.offset = lower
+    state.recompute_slacks()
+    _publish_shares(state, nearest[:0], nothing)
+    return "pairs"
+
+
+def _publish_shares(state: State, members: IndexArray, shares: Vector) -> None:
+    share = np.zeros(state.alpha.size)
+    share[: state.sites][state.status[: state.sites] == BOUND] = state.cap
+    share[members] = shares
+    state.share = share
+
+
+def _factor(state: State) -> None:
+    """Give a candidate without a factor one for its free sites; `state.exact` says whether that went well."""
+    members = np.flatnonzero(state.status[: state.sites] == MARGIN)
+    state.gram.require(members)
+    state.margin = MarginFactor()
+    state.exact = members.size == 0 or state.margin.refresh(members, state.gram.block(members, members))
+
+
+def _by_balls(state: State) -> None:
+    """Take groups, coefficients and offset from the exact optimum, and factor its margin."""
+    present = state.present()
+    gram = state.gram
+    found = solve_exactly(
+        gram.keys[present],
+        state.multiplicity[present],
+        state.cap,
+        gram.sigma,
+        state.status[present],
+        state.alpha[present],
+    )
+    status = np.full(state.status.size, ABSENT, dtype=np.int8)
+    status[present] = found.status
+    state.status = status
+    state.alpha[: state.sites] = 0.0
+    state.alpha[present] = found.alpha
+    state.share = np.zeros(state.alpha.size)
+    state.share[present] = found.share
+    state.offset = found.offset
+    # A margin that double precision cannot factor is no starting point for a path.
+    _factor(state)
+    state.recompute_slacks()
+
+
+def _product(a: float, b: float) -> tuple[float, float]:
+    p = a * b
+    return p, float(Fraction(a) * Fraction(b) - Fraction(p))
+
+
+def _difference(a: float, b: float, b_low: float) -> tuple[float, float]:
+    """a − b − b_low as a pair."""
+    s, e = _plain_sum(a, -b)
+    t, f = _plain_sum(s, e - b_low)
+    return t, f
+
+
+def _plain_sum(a: float, b: float) -> tuple[float, float]:
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
