@@ -12,7 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numba import njit
@@ -37,7 +37,8 @@ class Attempt:
     check: StateCheck | None
     seconds: float
     error: str | None = None
-    exactness: str | None = None  # what decided the last bits: "pairs" of doubles, or "balls"
+    # What decided the last bits: "pairs" of doubles, or "balls". Known in this process alone.
+    exactness: str | None = field(default=None, compare=False)
 
     @property
     def passed(self) -> bool:

@@ -405,7 +405,11 @@ def _publish_shares(state: State, members: IndexArray, shares: Vector) -> None:
 
 def _factor(state: State) -> None:
     """Give a candidate without a factor one for its free sites; `state.exact` says whether that went well."""
-    members = np.flatnonzero(state.status[: state.sites] == MARGIN)
+    status, alpha = state.status[: state.sites], state.alpha[: state.sites]
+    # A foreign solver's groups are a guess like its coefficients; outside the margin the group decides.
+    alpha[(status == RESERVE) | (status == ABSENT)] = 0.0
+    alpha[status == BOUND] = state.ceiling[: state.sites][status == BOUND]
+    members = np.flatnonzero(status == MARGIN)
     state.gram.require(members)
     state.margin = MarginFactor()
     state.exact = members.size == 0 or state.margin.refresh(members, state.gram.block(members, members))
