@@ -122,25 +122,17 @@ def _judge(
 
 
 @njit(cache=True, nogil=True)
-def _at_ceiling(alpha: Vector, counts: IndexArray, cap: float) -> IndexArray:
-    """Entries of each site whose coefficient is its ceiling, by these counts; 0 for every other."""
-    bound = np.zeros(counts.size, dtype=np.int64)
+def _read_off(alpha: Vector, counts: IndexArray, cap: float, row_of: IndexArray) -> tuple[IndexArray, IndexArray]:
+    """Entries of each site whose coefficient is its ceiling, by these counts; sites below it without a row."""
+    bound, missing = np.zeros(counts.size, dtype=np.int64), np.empty(counts.size, dtype=np.int64)
+    size = 0
     for site in range(counts.size):
         if counts[site] > 0 and alpha[site] == counts[site] * cap:
             bound[site] = counts[site]
-    return bound
-
-
-@njit(cache=True, nogil=True)
-def _without_row(alpha: Vector, bound: IndexArray, row_of: IndexArray) -> IndexArray:
-    """Sites with a coefficient below their ceiling that have no kernel row."""
-    found = np.empty(bound.size, dtype=np.int64)
-    size = 0
-    for site in range(bound.size):
-        if alpha[site] != 0.0 and bound[site] == 0 and row_of[site] < 0:
-            found[size] = site
+        elif alpha[site] != 0.0 and row_of[site] < 0:
+            missing[size] = site
             size += 1
-    return found[:size].copy()
+    return bound, missing[:size].copy()
 
 
 def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISHED) -> StateCheck:
@@ -150,8 +142,7 @@ def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISH
     coefficients is marked as no starting point for a path.
     """
     gram, alpha = state.gram, state.alpha
-    bound = _at_ceiling(alpha, counts, state.cap)
-    missing = _without_row(alpha, bound, gram.row_of)
+    bound, missing = _read_off(alpha, counts, state.cap, gram.row_of)
     if missing.size:
         gram.require(missing)
     sums = gram.sums(alpha, bound, state.cap)

@@ -6,10 +6,10 @@ or clipped; the exact optimum is *evaluated*, and rounded once.
 
 On the margin of the candidate the solution is refined in pairs of doubles until a bound of its error, ‖α − α*‖₂ ≤
 N(½‖r‖₂ + 2√s·|m|) for residual r, missing mass m and N ≥ ‖(K_SS + 11ᵀ)⁻¹‖₂, tells the nearest doubles. (With
-d = α − α* and A = K_SS + 11ᵀ: 2Ad = −r − η·1 and Σd = m. Eliminating η leaves −½A⁻¹r projected in the norm of A, at most
-½N‖r‖, and m·A⁻¹1/(1ᵀA⁻¹1), where 1ᵀA⁻¹1 ≥ ½. The offset is off by at most 6|m| + 2√N‖r‖.) The box is checked with that
-error, the sign of every other slack with a bound of its rounding, and again in pairs where that is too coarse. A site
-on the wrong side is moved and the margin solved again; what pairs do not decide goes to `exact_optimum`, in balls.
+d = α − α* and A = K_SS + 11ᵀ: 2Ad = −r − η·1 and Σd = m. Eliminating η leaves −½A⁻¹r projected in the norm of A, at
+most ½N‖r‖, and m·A⁻¹1/(1ᵀA⁻¹1), where 1ᵀA⁻¹1 ≥ ½. The offset is off by at most 6|m| + 2√N‖r‖.) The box is checked with
+that error, the sign of every other slack with a bound of its rounding, and again in pairs where that is too coarse. A
+site on the wrong side is moved and the margin solved again; what pairs do not decide goes to `exact_optimum`, in balls.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def _solve(
 
 
 @njit(cache=True, nogil=True)
-def _near(state_slack: Vector, status: Vector, sites: int, error: float) -> IndexArray:
+def _near(state_slack: Vector, status: StatusArray, sites: int, error: float) -> IndexArray:
     """Sites whose slack is not clearly on its side."""
     found = np.empty(sites, dtype=np.int64)
     size = 0

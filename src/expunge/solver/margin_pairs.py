@@ -30,6 +30,8 @@ _U = 2.0**-53
 MARGIN = 1
 # How far the maintained bound may grow beyond a fresh one before it is found afresh.
 GROWTH = 64.0
+# New members whose pairs are made together.
+ROWS = 32
 
 
 @njit(cache=True, nogil=True)
@@ -105,25 +107,27 @@ def _enter(
         slot_of[new[row]] = first + row
     columns[:size] = site_of[:size]
     columns[size:] = bound
-    high, low = np.empty((1, columns.size)), np.empty((1, columns.size))
-    for row in range(new.size):
-        slot = first + row
-        fill_pairs(keys[new[row] : new[row] + 1], keys, columns, width, high, low)
-        for other in range(size):
-            gram_high[slot, other] = gram_high[other, slot] = high[0, other]
-            gram_low[slot, other] = gram_low[other, slot] = low[0, other]
-        s, r, total = 0.0, 0.0, 0.0
-        for k in range(bound.size):
-            times = float(counts[bound[k]])
-            p, e = two_product(times, high[0, size + k])
-            e += times * low[0, size + k]
-            t, f = two_sum(s, p)
-            f += e + r
-            s = t + f
-            r = f - (s - t)
-            total += times
-        sum_high[slot], sum_low[slot] = s, r
-        sum_error[slot] = total * error + 4.0 * bound.size * _U * _U * total
+    for start in range(0, new.size, ROWS):
+        part = new[start : start + ROWS]
+        high, low = np.empty((part.size, columns.size)), np.empty((part.size, columns.size))
+        fill_pairs(keys[part], keys, columns, width, high, low)
+        for row in range(part.size):
+            slot = first + start + row
+            for other in range(size):
+                gram_high[slot, other] = gram_high[other, slot] = high[row, other]
+                gram_low[slot, other] = gram_low[other, slot] = low[row, other]
+            s, r, total = 0.0, 0.0, 0.0
+            for k in range(bound.size):
+                times = float(counts[bound[k]])
+                p, e = two_product(times, high[row, size + k])
+                e += times * low[row, size + k]
+                t, f = two_sum(s, p)
+                f += e + r
+                s = t + f
+                r = f - (s - t)
+                total += times
+            sum_high[slot], sum_low[slot] = s, r
+            sum_error[slot] = total * error + 4.0 * bound.size * _U * _U * total
 
 
 @njit(cache=True, nogil=True)
