@@ -309,7 +309,7 @@ INTERNALS = [
     "expunge.solver.kernel_rows.KernelRows.retain",
     "expunge.solver.state.State.copy",
     "expunge.solver.state.State.with_site",
-    "expunge.solver.attempts.check_candidate",
+    "expunge.solver.canonical.check_candidate",
     "expunge.solver.attempts._judge",
     "expunge.memory.entries.Entries.append",
     "expunge.memory.entries.Entries.wipe",

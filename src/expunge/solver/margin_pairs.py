@@ -174,6 +174,17 @@ def _entered(gram: Matrix, slots: IndexArray, factor: Matrix, size: int, norm: f
 
 
 @njit(cache=True, nogil=True)
+def _slots(members: IndexArray, slot_of: IndexArray) -> tuple[IndexArray, int]:
+    """Slots of the members, and how many have none."""
+    slots, missing = np.empty(members.size, dtype=np.int64), 0
+    for k in range(members.size):
+        slots[k] = slot_of[members[k]]
+        if slots[k] < 0:
+            missing += 1
+    return slots, missing
+
+
+@njit(cache=True, nogil=True)
 def _known_first(members: IndexArray, known: npt.NDArray[np.bool_]) -> int:
     """How many members are known, if those come first; −1 if one comes after a member that is not."""
     first = 0
@@ -295,15 +306,16 @@ class MarginPairs:
         sums = self.sum_high, self.sum_low, self.sum_error
         if not _recount(bound_counts, self.counts, keys, self.site_of, self.size, width, error, *sums):
             self._restart()
-        new = members[self.slot_of[members] < 0]
-        if new.size:
+        slots, missing = _slots(members, self.slot_of)
+        if missing:
+            new = members[slots < 0]
             first = self.size
             self._reserve(first + new.size)
             sums = self.sum_high, self.sum_low, self.sum_error
             gram = self.gram_high, self.gram_low
             _enter(new, first, self.counts, keys, self.site_of, self.slot_of, width, error, *gram, *sums)
             self.size = first + new.size
-        slots = self.slot_of[members]
+            slots = self.slot_of[members]
         self._bound_inverse(members, slots, factor)
         return slots
 
