@@ -142,7 +142,7 @@ class Sqlite(Database):
         if not truncated:
             remains = f"what was erased, while a reader keeps the old state: end it, and vacuum again; {remains}"
         # What was rewritten is in the log until that is truncated.
-        return VacuumResult(truncated, truncated, remains)
+        return VacuumResult(truncated, truncated, remains, scanned=False)
 
     def integrity_errors(self) -> list[str]:
         """PRAGMA integrity_check and foreign_key_check."""

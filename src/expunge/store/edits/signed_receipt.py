@@ -41,10 +41,7 @@ class SignedReceipt(Receipt):
 def receipt_to_json(receipt: SignedReceipt) -> dict[str, Any]:
     """As JSON; the envelope is in the ledger and left out."""
     plain = {item.name: getattr(receipt, item.name) for item in fields(receipt) if item.name != "envelope"}
-    attempts = [
-        {"path": tried.path, "check": _check_to_json(tried.check), "seconds": tried.seconds, "error": tried.error}
-        for tried in receipt.attempts
-    ]
+    attempts = [vars(tried) | {"check": _check_to_json(tried.check)} for tried in receipt.attempts]
     refusal = None if receipt.refusal is None else vars(receipt.refusal)
     return plain | {"check": _check_to_json(receipt.check), "attempts": attempts, "refusal": refusal}
 
