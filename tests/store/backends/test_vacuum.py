@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import psycopg
 import pytest
+from sqlalchemy import insert, select
 
 from expunge import DeletionRefused
 from expunge.store import StoredMemory
+from expunge.store.backends import tables
 
 from ..byte_search import admit_random, files_under, needles_of, random_memory, traces
 from ..conftest import Place
@@ -124,7 +126,8 @@ def test_statistics_of_the_server_keep_no_salt(forgetful_server: Server, folder:
     analysed(place.url)
     names = memory.ids[:40]
     salts = secrets_of(memory, names)
-    memory.delete(names)
+    assert "vacuum" in (memory.delete(names).waiting or "")
+    assert store.waiting()
     analysed(place.url)
     forgetful_server.run("CHECKPOINT")
     statistics = [forgetful_server.folder / path for path in paths_of(place.url, "pg_statistic")]
@@ -133,6 +136,7 @@ def test_statistics_of_the_server_keep_no_salt(forgetful_server: Server, folder:
     done = store.vacuum()
     assert done.files
     assert done.scanned
+    assert store.waiting() is None
     assert len(traces(files_under(forgetful_server.folder / "base"), salts)) == 0
     with psycopg.connect(place.url) as connection:
         asked = "SELECT count(*) FROM pg_stats WHERE tablename IN ('expunge_secrets', 'expunge_entries')"
@@ -188,4 +192,25 @@ def test_a_vacuum_finds_a_copy_of_a_secret(
     done = store.vacuum()
     assert not done.files
     assert ("pg_statistic" if where == "statistics" else "expunge_requests") in done.remains
+    place.close()
+
+
+def test_the_name_of_a_dropped_memory_goes_with_a_vacuum(forgetful_server: Server, folder: Path) -> None:
+    """Tokens that were for this memory go with it."""
+    place = Place("postgresql", forgetful_server.new_database(), folder / "ward.pem")
+    store, name = place.open(), f"ward-{secrets.token_hex(8)}"
+    random_memory(store, name)
+    of_memory = {"scopes": "read", "memory": name, "note": "", "created": 0, "expires": None, "revoked": None}
+    with store.writing("tokens") as connection:
+        connection.execute(insert(tables.tokens), {"name": "0" * 12, "hash": b"hash", **of_memory})
+        connection.commit()
+    analysed(place.url)
+    store.drop(name, idempotency_key="k")
+    with store.reading() as connection:
+        assert connection.rows(select(tables.tokens)) == []
+    tables_of = [forgetful_server.folder / "base", forgetful_server.folder / "global"]
+    forgetful_server.run("CHECKPOINT")
+    assert traces(files_under(*tables_of), {"name": name.encode()})
+    assert store.vacuum().files
+    assert traces(files_under(*tables_of), {"name": name.encode()}) == set()
     place.close()

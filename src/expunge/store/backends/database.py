@@ -135,8 +135,19 @@ class Database(ABC):
         """Destroy secrets: nothing of them is left once the transaction is committed and the log is truncated."""
 
     @abstractmethod
-    def truncate_log(self, connection: CheckedConnection) -> bool:
-        """After a committed erasure: truncate the write-ahead log where a client can; False when it has to wait."""
+    def finish_erasure(self, connection: CheckedConnection) -> str | None:
+        """After a committed erasure: remove the secrets from the files as far as a client can.
+
+        Returns None when nothing of them is left there, else the reason why they are.
+        """
+
+    @abstractmethod
+    def retry_erasures(self) -> None:
+        """Try once more to finish the erasures that wait, where that takes no lock from anybody."""
+
+    @abstractmethod
+    def waiting(self) -> tuple[int, str | None]:
+        """How many erased secrets, or erasures, are still in the files as far as is known, and the reason."""
 
     @abstractmethod
     def vacuum(self) -> VacuumResult:

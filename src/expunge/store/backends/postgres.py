@@ -47,6 +47,9 @@ __all__ = ["Postgres"]
 _DESTROY = delete(secrets).where(secrets.c.number == bindparam("number_"))
 _LOCK = select(func.pg_advisory_xact_lock(bindparam("key")))
 _COPY = f"COPY {secrets.name} (number, secret) FROM STDIN (FORMAT BINARY)"
+_FILE = text("SELECT pg_relation_filenode(to_regclass(:name))")
+_DEAD_ROWS = text("SELECT pg_stat_get_dead_tuples(to_regclass(:name))")
+_WAITING = "dead rows of the server's files hold the erased secrets until a vacuum by expunge has run"
 _TARGETS = text(
     "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass(:name) AND attnum > 0 AND NOT attisdropped "
     "AND coalesce(attstattarget, -1) <> 0"
@@ -80,6 +83,8 @@ class Postgres(Database):
         event.listen(engine, "connect", prepare)
         super().__init__(engine, timeout)
         self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
+        # The file of the table of secrets at the last erasure by this process.
+        self._erased_in: int | None = None
 
     def read_row(self, query: Select[Any]) -> Any:
         """First row of one query by itself, in one round trip."""
@@ -99,9 +104,22 @@ class Postgres(Database):
         if numbers:
             connection.execute(_DESTROY, number_parameters(numbers))
 
-    def truncate_log(self, connection: CheckedConnection) -> bool:
-        """A client cannot truncate the server's log."""
-        return True
+    def finish_erasure(self, connection: CheckedConnection) -> str | None:
+        """Note which file has the dead rows: `vacuum` writes another."""
+        self._erased_in = connection.connection.execute(_FILE, {"name": secrets.name}).scalar()
+        connection.rollback()
+        return _WAITING
+
+    def retry_erasures(self) -> None:
+        """Nothing: rewriting tables takes locks, and is left to `vacuum`."""
+
+    def waiting(self) -> tuple[int, str | None]:
+        """Dead rows of the table of secrets, by the server's own count, which lags by seconds."""
+        with translate_errors(), self._autocommit.connect() as connection:
+            dead = connection.execute(_DEAD_ROWS, {"name": secrets.name}).scalar() or 0
+            if not dead and self._erased_in is not None:
+                dead = int(connection.execute(_FILE, {"name": secrets.name}).scalar() == self._erased_in)
+        return dead, _WAITING if dead else None
 
     def insert_secrets(self, connection: CheckedConnection, new: Mapping[int, bytes]) -> None:
         """Write secrets by COPY in its binary format: unlike parameters, the server logs its data in no setting."""
