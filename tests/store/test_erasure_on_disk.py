@@ -22,6 +22,7 @@ from expunge.store.backends import tables
 from expunge.store.edits import crash_points
 from expunge.store.encryption import decrypt_entries, decrypt_state
 from expunge.store.maintenance import integrity
+from expunge.verify.ledger import verify_log
 
 from .byte_search import admit_random, files_under, needles_of, random_memory, traces
 from .conftest import Place
@@ -337,12 +338,12 @@ def test_a_verification_holds_no_transaction_while_it_computes(
     memory = random_memory(store)
     name = memory.ids[3]
     needles = needles_of(memory, [name])
-    checked, receipts = integrity.verify_log, []
+    receipts = []
 
     def slow(*args: Any, **options: Any) -> Any:
         receipts.append(memory.delete(name))
         assert traces(sqlite_files(), needles) == set()
-        return checked(*args, **options)
+        return verify_log(*args, **options)
 
     monkeypatch.setattr(integrity, "verify_log", slow)
     assert store.verify().entries == len(memory) + 1

@@ -7,11 +7,8 @@ the ledger, of answers to requests, of the service, and of the store's own row.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +17,16 @@ import pytest
 from mcp import Client
 from sqlalchemy import select
 
-from cli.command_runner import answer
 from expunge.integrations.langgraph import ExpungeStore
 from expunge.integrations.mcp import make_server
-from expunge.service.settings import Settings
 from expunge.store import Store
 from expunge.store.backends import tables
-from service.service_client import ServiceClient
 
 from .conftest import Place
+from .twin_wards import WARDS, SaltsById, Ward
 
-SALT_BYTES = 32
 # What tells of the past on purpose, and what is drawn for a store as a whole.
 APART = {"ledger", "leaves", "nodes", "checkpoints", "requests", "jobs", "tokens", "store"}
-
-
-class SaltsById:
-    """In place of `secrets.token_bytes`."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def __call__(self, count: int = SALT_BYTES) -> bytes:
-        if self.names and count == SALT_BYTES * len(self.names):
-            names, self.names = self.names, []
-            return b"".join(hashlib.sha256(name.encode()).digest() for name in names)
-        return b"\x07" * count
 
 
 @pytest.fixture
@@ -67,159 +48,6 @@ def places(request: pytest.FixtureRequest, folder: Path) -> Iterator[list[Place]
     yield made
     for place in made:
         place.close()
-
-
-class Ward:
-    """A store with entries by name, each with its key, value, subject, payload and salt, edited by the library."""
-
-    def __init__(self, place: Place, salts: SaltsById, keys: dict[str, list[float]], sigma: float, cap: float) -> None:
-        self.place, self.salts, self.keys, self.sigma, self.cap = place, salts, keys, sigma, cap
-        self.store = place.open()
-
-    def arguments(self, names: list[str]) -> dict[str, Any]:
-        """What `create` takes of entries."""
-        return {
-            "keys": [self.keys[one] for one in names],
-            "values": [[float(len(one)), 1.0] for one in names],
-            "ids": list(names),
-            "subjects": [f"subject of {one}" for one in names],
-            "payloads": [f"payload of {one}" for one in names],
-        }
-
-    def create(self, names: list[str], name: str = "icu") -> None:
-        self.salts.names = list(names)
-        self.store.create(name, **self.arguments(names), sigma=self.sigma, cap=self.cap)
-
-    def admit(self, name: str) -> None:
-        self.salts.names = [name]
-        entry = {field.removesuffix("s"): values[0] for field, values in self.arguments([name]).items()}
-        self.store["icu"].admit(entry.pop("key"), entry.pop("value"), **entry)
-
-    def delete(self, name: str) -> None:
-        self.store["icu"].delete(name)
-
-    def prune(self) -> None:
-        self.store["icu"].prune("archive")
-
-    def rebuild(self) -> None:
-        self.store["icu"].rebuild(cap=self.cap)
-
-    def erase_subject(self, subject: str) -> None:
-        self.store.erase_subject(subject, idempotency_key="k")
-
-    def drop(self, name: str) -> None:
-        self.store.drop(name)
-
-    def hold_and_release(self, name: str) -> None:
-        self.store.release(self.store.hold("icu", name, reason="court"))
-
-    def checkpoint(self) -> None:
-        self.store.checkpoint()
-
-    def vacuum(self) -> None:
-        self.store.vacuum()
-
-
-class CommandWard(Ward):
-    """The same through commands, each of which opens the store anew."""
-
-    def _call(self, *words: object) -> Any:
-        return answer(*words, "--store", self.place.url, "--signing-key", self.place.key)
-
-    def create(self, names: list[str], name: str = "icu") -> None:
-        self.salts.names = list(names)
-        rows = [
-            dict(zip(("key", "value", "id", "subject", "payload"), row, strict=True))
-            for row in zip(*self.arguments(names).values(), strict=True)
-        ]
-        table = self.place.key.with_name("table.jsonl")
-        table.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        columns = [f"--{one}-columns={one}" for one in ("key", "value")]
-        columns += [f"--{one}-column={one}" for one in ("id", "subject", "payload")]
-        self._call("create", name, table, "--sigma", self.sigma, "--cap", self.cap, *columns)
-
-    def admit(self, name: str) -> None:
-        self.salts.names = [name]
-        vectors = {"at": self.keys[name], "value": [float(len(name)), 1.0]}
-        texts = [f"--{word}={','.join(map(repr, vector))}" for word, vector in vectors.items()]
-        about = (f"--id={name}", f"--subject=subject of {name}", f"--payload=payload of {name}")
-        self._call("admit", "icu", *texts, *about)
-
-    def delete(self, name: str) -> None:
-        self._call("delete", "icu", name, "--yes")
-
-    def prune(self) -> None:
-        self._call("prune", "icu")
-
-    def rebuild(self) -> None:
-        self._call("rebuild", "icu", "--cap", self.cap)
-
-    def erase_subject(self, subject: str) -> None:
-        self._call("erase-subject", subject, "--yes", "--idempotency-key", "k")
-
-    def drop(self, name: str) -> None:
-        self._call("drop", name, "--yes")
-
-    def hold_and_release(self, name: str) -> None:
-        self._call("release", self._call("hold", "icu", name, "--reason", "court")["number"])
-
-    def checkpoint(self) -> None:
-        self._call("checkpoint", "export", "--out", self.place.key.with_name("head.txt"))
-
-    def vacuum(self) -> None:
-        self._call("vacuum")
-
-
-class ServiceWard(Ward):
-    """The same through HTTP."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.service = ServiceClient(Settings(url=self.place.url, signing_key=self.place.key))
-
-    def _call(self, method: str, path: str, body: Any = None, **headers: Any) -> Any:
-        response = self.service.request(method, f"/v1{path}", body, **headers)
-        assert response.status_code in (200, 201), response.text
-        return response.json() if response.content.startswith(b"{") else None
-
-    def create(self, names: list[str], name: str = "icu") -> None:
-        self.service.headers()
-        self.salts.names = list(names)
-        self._call("POST", "/memories", {"name": name, "sigma": self.sigma, "cap": self.cap, **self.arguments(names)})
-
-    def admit(self, name: str) -> None:
-        self.salts.names = [name]
-        entry = {field.removesuffix("s"): values[0] for field, values in self.arguments([name]).items()}
-        self._call("POST", "/memories/icu/admit", entry)
-
-    def delete(self, name: str) -> None:
-        self._call("POST", "/memories/icu/delete", {"id": name})
-
-    def prune(self) -> None:
-        self._call("POST", "/memories/icu/prune", {"mode": "archive"})
-
-    def rebuild(self) -> None:
-        self._call("POST", "/memories/icu/rebuild", {"cap": self.cap})
-
-    def erase_subject(self, subject: str) -> None:
-        told = self._call("POST", "/erasures", {"subject": subject}, Idempotency_Key="k", Prefer="wait=30")
-        assert told["result"]["complete"]
-
-    def drop(self, name: str) -> None:
-        self._call("DELETE", f"/memories/{name}")
-
-    def hold_and_release(self, name: str) -> None:
-        number = self._call("POST", "/memories/icu/holds", {"id": name, "reason": "court"})["number"]
-        self._call("DELETE", f"/holds/{number}")
-
-    def checkpoint(self) -> None:
-        self._call("GET", "/log/checkpoint")
-
-    def vacuum(self) -> None:
-        assert self._call("POST", "/vacuum", Prefer="wait=30")["state"] == "done"
-
-
-WARDS = {"library": Ward, "commands": CommandWard, "service": ServiceWard}
 
 
 def cells(store: Store) -> dict[str, list[Any]]:
@@ -247,44 +75,32 @@ def assert_same_cells(one: Store, other: Store) -> None:
 
 KEYS = {"a": [-1.0, 0.1], "b": [1.0, 0.0], "c": [0.3, 0.9], "x": [0.2, -0.5], "d": [0.0, 0.1]}
 
-Act = Callable[[Ward], object]
-HISTORIES: dict[str, tuple[Act, Act]] = {
-    "created with x": (
-        lambda ward: (ward.create(["a", "x", "b", "c"]), ward.delete("x")),
-        lambda ward: ward.create(["a", "b", "c"]),
-    ),
-    "x came and went before another": (
-        lambda ward: (ward.create(["a", "b", "c"]), ward.admit("x"), ward.admit("d"), ward.delete("x")),
-        lambda ward: (ward.create(["a", "b", "c"]), ward.admit("d")),
-    ),
+# Each step is a method of a ward with its arguments. The first history once held x, the second never did.
+Steps = list[tuple[Any, ...]]
+WITHOUT_X: Steps = [("create", ["a", "b", "c"])]
+WITHOUT_X_WITH_D: Steps = [*WITHOUT_X, ("admit", "d")]
+HISTORIES: dict[str, tuple[Steps, Steps]] = {
+    "created with x": ([("create", ["a", "x", "b", "c"]), ("delete", "x")], WITHOUT_X),
+    "x came and went before another": ([*WITHOUT_X, ("admit", "x"), ("admit", "d"), ("delete", "x")], WITHOUT_X_WITH_D),
     "x was archived": (
-        lambda ward: (
-            *(ward.create(["a", "x", "b", "c"]), ward.prune(), ward.delete("x"), ward.admit("d")),
-            ward.prune(),
-        ),
-        lambda ward: (ward.create(["a", "b", "c"]), ward.admit("d"), ward.prune()),
+        [("create", ["a", "x", "b", "c"]), ("prune",), ("delete", "x"), ("admit", "d"), ("prune",)],
+        [*WITHOUT_X_WITH_D, ("prune",)],
     ),
     "archived entries came back": (
-        lambda ward: (
-            *(ward.create(["a", "b", "c", "x"]), ward.prune(), ward.admit("d"), ward.rebuild()),
-            ward.delete("x"),
-        ),
-        lambda ward: (ward.create(["a", "b", "c"]), ward.admit("d")),
+        [("create", ["a", "b", "c", "x"]), ("prune",), ("admit", "d"), ("rebuild",), ("delete", "x")],
+        WITHOUT_X_WITH_D,
     ),
     "x by its subject, and by a process of its own": (
-        lambda ward: (
-            *(ward.create(["a", "x", "b", "c"]), ward.checkpoint()),
-            *(ward.erase_subject("subject of x"), ward.vacuum()),
-        ),
-        lambda ward: ward.create(["a", "b", "c"]),
+        [("create", ["a", "x", "b", "c"]), ("checkpoint",), ("erase_subject", "subject of x"), ("vacuum",)],
+        WITHOUT_X,
     ),
     "a memory of another name was there": (
-        lambda ward: (ward.create(["x", "a", "b"], "other"), ward.drop("other"), ward.create(["a", "b", "c"])),
-        lambda ward: ward.create(["a", "b", "c"]),
+        [("create", ["x", "a", "b"], "other"), ("drop", "other"), *WITHOUT_X],
+        WITHOUT_X,
     ),
     "a hold was there": (
-        lambda ward: (ward.create(["a", "b", "x", "c"]), ward.hold_and_release("x"), ward.delete("x")),
-        lambda ward: ward.create(["a", "b", "c"]),
+        [("create", ["a", "b", "x", "c"]), ("hold_and_release", "x"), ("delete", "x")],
+        WITHOUT_X,
     ),
 }
 
@@ -295,10 +111,11 @@ def test_stores_with_the_same_entries_have_the_same_cells(
     places: list[Place], salts: SaltsById, history: str, by: str
 ) -> None:
     """One store once held x, and was edited by commands or over HTTP; the other never did, and is the library's."""
-    for place, act, ward_class in zip(places, HISTORIES[history], (WARDS[by], Ward), strict=True):
+    for place, steps, ward_class in zip(places, HISTORIES[history], (WARDS[by], Ward), strict=True):
         ward = ward_class(place, salts, KEYS, sigma=1.3, cap=1.0 / 1.7)
-        with ward.service.client if isinstance(ward, ServiceWard) else nullcontext():
-            act(ward)
+        with ward.working():
+            for verb, *arguments in steps:
+                getattr(ward, verb)(*arguments)
         ward.store.verify()
         ward.store.close()
     assert_same_cells(*(place.open() for place in places))
@@ -330,7 +147,7 @@ def by_mcp(ledger: Store, salts: SaltsById, *steps: str) -> None:
         async with Client(make_server(ledger)) as client:
             for step in steps:
                 name = step.lstrip("-/")
-                about = {"subject": f"user of {name}"}
+                about: dict[str, Any] = {"subject": f"user of {name}"}
                 tool, arguments = "remember", {"text": f"the text of {name}", "id": name, **about}
                 if step.startswith("-"):
                     tool, arguments = "forget", {"ids": [name]}
