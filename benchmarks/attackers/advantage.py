@@ -7,50 +7,47 @@ from dataclasses import dataclass
 
 from scipy.stats import beta
 
-__all__ = ["Score"]
+__all__ = ["Score", "gain_over_guessing"]
+
+
+def gain_over_guessing(left: int, candidates: int) -> float:
+    """Advantage in one trial with this many candidates left, the true one among them: 0 if all are, 1 if it alone is."""
+    return (1.0 / left - 1.0 / candidates) / (1.0 - 1.0 / candidates)
 
 
 @dataclass(frozen=True)
 class Score:
-    """`hits` of `trials`, beside the share that guessing reaches.
+    """An attack over many trials: the sum of its advantages, each between 0 (guessing) and 1 (certainty).
 
-    `singled_out` counts the trials in which the true entry alone was left. The advantage is (p − g)/(1 − g) for the
-    probability p of naming the true entry and g that of a guess: 0 for guessing, 1 for certainty.
+    `found` counts the trials in which the erased entry was recovered, singled out, or told from the other one.
     """
 
     name: str
     sees: str
     trials: int
-    hits: float
-    singled_out: int
-    guess: float
+    gain: float
+    found: int
     note: str = ""
 
     @property
     def advantage(self) -> float:
-        return self._advantage(self.hits / self.trials)
+        return self.gain / self.trials
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % interval of the advantage (Clopper–Pearson); fractions of a hit are rounded to the outside."""
-        low, high = math.floor(self.hits), math.ceil(self.hits)
+        """95 % interval of the advantage (Clopper-Pearson); a fraction of a success is rounded to either side."""
+        low, high = math.floor(self.gain), math.ceil(self.gain)
         below = float(beta.ppf(0.025, low, self.trials - low + 1)) if low > 0 else 0.0
         above = float(beta.ppf(0.975, high + 1, self.trials - high)) if high < self.trials else 1.0
-        return self._advantage(below), self._advantage(above)
-
-    def _advantage(self, share: float) -> float:
-        return (share - self.guess) / (1.0 - self.guess)
+        return below, above
 
     def to_json(self) -> dict[str, object]:
-        low, high = self.interval
         return {
             "attack": self.name,
             "sees": self.sees,
             "trials": self.trials,
-            "recovered_or_singled_out": self.singled_out,
-            "named_rightly": round(self.hits, 3),
-            "guess": self.guess,
+            "found": self.found,
             "advantage": round(self.advantage, 4),
-            "interval": [round(low, 4), round(high, 4)],
+            "interval": [round(bound, 4) for bound in self.interval],
             "note": self.note,
         }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,19 @@ Matrix = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.float64]
 Fields = dict[str, str]
 
+# Drawn at random, and a clock of whole seconds: equal in both worlds, so that neither is taken for a difference.
+_MEMORY = "6f1c8f1e-6a43-4d0c-9c0a-2b9d4b1f7a11"
+_NOW = datetime(2026, 3, 1, 12, 30, 5, tzinfo=UTC)
 
-def fields_of(keys: Matrix, values: Matrix, x: Vector, *, sigma: float, cap: float) -> Fields:
-    """Every field of the receipts of x's admission and erasure, by its path, in one history."""
+
+def fields_of(keys: Matrix, values: Matrix, x: Vector, *, sigma: float, cap: float, pruned: bool = False) -> Fields:
+    """Every field of the receipts of x's admission and erasure, by its path, in one history; `pruned` before it."""
     memory = Memory.fit(keys, values, sigma=sigma, cap=cap)
+    if pruned:
+        memory.prune("archive")
     made: list[Any] = []
     memory.journal = lambda before, after, receipt: made.append(
-        attest(receipt, before, after, memory="6f1c8f1e-6a43-4d0c-9c0a-2b9d4b1f7a11", edit=len(made) + 1)
+        attest(receipt, before, after, memory=_MEMORY, edit=len(made) + 1, clock=lambda: _NOW)
     )
     memory.admit(x, np.full(values.shape[1], 0.5), id="x")
     memory.delete("x")
