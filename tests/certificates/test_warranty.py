@@ -154,13 +154,13 @@ def test_with_an_archive_the_live_memory_equals_the_one_that_never_pruned(regime
     assert smallest < 0.8
 
 
-def test_pruning_a_rescued_state_counts_no_less_than_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rescuer leaves roundings where zero is proved; the receipt must still be one that verifies."""
+def test_a_rescued_state_is_pruned_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A foreign backend leaves roundings where the exact weight is zero; the published state has none."""
     keys = np.random.default_rng(5).standard_normal((120, 3))
     with monkeypatch.context() as without, expunge.open(f"sqlite:///{tmp_path / 'ward.db'}") as store:
         without.setattr("expunge.memory.first_version.fit", lambda *_, **__: 1 / 0)
         memory = store.create("ward", keys, np.ones(120), sigma=2.0, nu=0.3)
-        assert np.count_nonzero(memory.coefficients[memory.partition.reserve])
+        assert not np.count_nonzero(memory.coefficients[memory.partition.reserve])
         receipt = memory.prune("archive")
         assert receipt.outcome == "pruned"
         assert receipt.details["unproved"] == 0

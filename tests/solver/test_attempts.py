@@ -17,6 +17,7 @@ from expunge.errors import AdmissionRefused, SolveError
 from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.solver import path
 from expunge.solver.attempts import Method, check_candidate, first_accepted
+from expunge.solver.canonical import canonical
 from expunge.solver.state import BOUND, MARGIN, RESERVE, State
 
 Update = Callable[..., None]
@@ -90,7 +91,15 @@ def test_a_corrupted_candidate_is_found_and_rescued(
 
     # The canonical state would repair most of these; what is tested here is that the check sees them.
     monkeypatch.setattr(path, "remove", corrupted)
-    monkeypatch.setattr(expunge.solver.attempts, "canonical", lambda state: "pairs")
+    corrupt_state: list[State] = []
+
+    def spare_the_corrupted(state: State) -> str:
+        if not corrupt_state:
+            corrupt_state.append(state)
+            return "pairs"
+        return canonical(state)
+
+    monkeypatch.setattr(expunge.solver.attempts, "canonical", spare_the_corrupted)
     with caplog.at_level(logging.WARNING, "expunge"):
         receipt = memory.delete(an_active_id(memory))
     assert receipt.outcome == "rescued"

@@ -203,6 +203,8 @@ class Warranties:
     def without(self, names: Iterable[str]) -> Warranties:
         """Without some entries: deleted on request, or back among the live ones."""
         gone = set(names)
+        if not gone:
+            return self
         return Warranties(
             {name: entry for name, entry in self.archive.items() if name not in gone},
             {name: record for name, record in self.forgotten.items() if name not in gone},
@@ -211,6 +213,8 @@ class Warranties:
 
     def erased(self, slots: Iterable[int]) -> Warranties:
         """After the erasure of entries: every certificate and watch ends whose anchor knows one of them."""
+        if not self.forgotten and not self.watches:
+            return self
         gone = list(slots)
         anchors = {id(record.anchor): record.anchor for record in self.forgotten.values() if record.anchor is not None}
         over = {number for number, anchor in anchors.items() if anchor.knows(gone)}

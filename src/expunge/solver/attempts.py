@@ -12,7 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numba import njit
@@ -37,7 +37,8 @@ class Attempt:
     check: StateCheck | None
     seconds: float
     error: str | None = None
-    exactness: str | None = None  # what decided the last bits: "pairs" of doubles, or "balls"
+    # What decided the last bits: "pairs" of doubles, or "balls". Known in this process alone.
+    exactness: str | None = field(default=None, compare=False)
 
     @property
     def passed(self) -> bool:
@@ -130,6 +131,18 @@ def _at_ceiling(alpha: Vector, counts: IndexArray, cap: float) -> IndexArray:
     return bound
 
 
+@njit(cache=True, nogil=True)
+def _without_row(alpha: Vector, bound: IndexArray, row_of: IndexArray) -> IndexArray:
+    """Sites with a coefficient below their ceiling that have no kernel row."""
+    found = np.empty(bound.size, dtype=np.int64)
+    size = 0
+    for site in range(bound.size):
+        if alpha[site] != 0.0 and bound[site] == 0 and row_of[site] < 0:
+            found[size] = site
+            size += 1
+    return found[:size].copy()
+
+
 def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISHED) -> StateCheck:
     """Recompute a candidate's errors from kernel rows, coefficients and offset, for these site counts.
 
@@ -138,8 +151,9 @@ def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISH
     """
     gram, alpha = state.gram, state.alpha
     bound = _at_ceiling(alpha, counts, state.cap)
-    free = np.flatnonzero((alpha[: counts.size] != 0.0) & (bound == 0))
-    gram.require(free)
+    missing = _without_row(alpha, bound, gram.row_of)
+    if missing.size:
+        gram.require(missing)
     sums = gram.sums(alpha, bound, state.cap)
     mass, box, stationarity, agrees = _judge(
         state.arrays, state.margin.members, counts, sums, state.offset, state.cap, PARTITION_THRESHOLD

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -26,7 +27,7 @@ from expunge.solver.active_set import enter, leave, next_free, settle
 from expunge.solver.exact_optimum import pair_products, solve_exactly
 from expunge.solver.margin_factor import MarginFactor, forward_pair, solve_halfway
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
-from expunge.types import IndexArray, Matrix, Vector
+from expunge.types import IndexArray, Matrix, StatusArray, Vector
 
 __all__ = ["canonical", "slack_error"]
 
@@ -35,12 +36,19 @@ _U = 2.0**-53
 ROUNDS = 12
 
 
+class PairTables(NamedTuple):
+    """The margin system in pairs, by slot, as compiled functions take it."""
+
+    gram_high: Matrix
+    gram_low: Matrix
+    sum_high: Vector
+    sum_low: Vector
+    sum_error: Vector
+
+
 @njit(cache=True, nogil=True)
 def _residual(
-    gram_high: Matrix,
-    gram_low: Matrix,
-    sum_high: Vector,
-    sum_low: Vector,
+    pairs: PairTables,
     slots: IndexArray,
     alpha: Vector,
     alpha_low: Vector,
@@ -49,12 +57,14 @@ def _residual(
     cap: float,
     out: Vector,
 ) -> None:
-    """out ← 1 − ρ − 2(C·b + Kα) at each member, from pairs, rounded to doubles at the end."""
+    """Out ← 1 − ρ − 2(C·b + Kα) at each member, from pairs, rounded to doubles at the end."""
     size = slots.size
-    width = gram_high.shape[0]
+    width = 0
+    for k in range(size):
+        width = max(width, slots[k] + 1)
     total, rest = np.zeros(width), np.zeros(width)
     for k in range(size):
-        row, row_low = gram_high[slots[k]], gram_low[slots[k]]
+        row, row_low = pairs.gram_high[slots[k]], pairs.gram_low[slots[k]]
         a, b = alpha[k], alpha_low[k]
         for j in range(width):
             p, e = two_product(row[j], a)
@@ -68,8 +78,8 @@ def _residual(
     level_low -= offset_low
     for k in range(size):
         j = slots[k]
-        p, e = two_product(cap, sum_high[j])
-        e += cap * sum_low[j]
+        p, e = two_product(cap, pairs.sum_high[j])
+        e += cap * pairs.sum_low[j]
         s, f = two_sum(total[j], p)
         f += rest[j] + e
         t, g = two_sum(level, -2.0 * s)
@@ -78,10 +88,7 @@ def _residual(
 
 @njit(cache=True, nogil=True)
 def _refine(
-    gram_high: Matrix,
-    gram_low: Matrix,
-    sum_high: Vector,
-    sum_low: Vector,
+    pairs: PairTables,
     slots: IndexArray,
     factor: Matrix,
     alpha: Vector,
@@ -109,7 +116,7 @@ def _refine(
             s, e = two_sum(s, -alpha[k])
             f += e - alpha_low[k]
         missing = s + f
-        _residual(gram_high, gram_low, sum_high, sum_low, slots, alpha, alpha_low, offset, offset_low, cap, residual)
+        _residual(pairs, slots, alpha, alpha_low, offset, offset_low, cap, residual)
         largest = 0.0
         for k in range(size):
             largest = max(largest, abs(residual[k]))
@@ -197,6 +204,49 @@ def _place(
 
 
 @njit(cache=True, nogil=True)
+def _solve(
+    pairs: PairTables,
+    slots: IndexArray,
+    factor: Matrix,
+    members: IndexArray,
+    multiplicity: IndexArray,
+    alpha: Vector,
+    alpha_low: Vector,
+    shares: Vector,
+    offset: float,
+    cap: float,
+    bound: float,
+    norm: float,
+    kernel: float,
+) -> tuple[int, int, float, float, float, float]:
+    """Refine, bound the errors, and place: (verdict of `_place`, position, offset as a pair, errors of α and ρ).
+
+    `bound` counts the bound entries, `norm` bounds ‖(K_SS + 11ᵀ)⁻¹‖₂, and `kernel` the error of a kernel pair. The
+    verdict is −1 where refinement fails.
+    """
+    size = slots.size
+    # What the bound entries leave of the mass: 1 − C·bound, exactly.
+    p, e = two_product(cap, bound)
+    s, f = two_sum(1.0, -p)
+    rest, rest_low = two_sum(s, f - e)
+    offset, offset_low, residual, missing = _refine(pairs, slots, factor, alpha, alpha_low, offset, cap, rest, rest_low)
+    if not residual < np.inf:
+        return -1, -1, offset, offset_low, np.inf, np.inf
+    weight, sums = 0.0, 0.0
+    for k in range(size):
+        weight += abs(alpha[k])
+        sums = max(sums, pairs.sum_error[slots[k]])
+    # Every residual is off by the pairs' own errors: of the kernel (members weigh at most 1), the sums, the arithmetic.
+    each = 2.0 * (kernel * weight + cap * sums + (size + 12.0) * 2.0**-104 * (weight + cap * bound + 1.0))
+    missing += (size + 4.0) * 2.0**-105 * (1.0 + weight)
+    residual = (residual + math.sqrt(size) * each) * (1.0 + 1e-9)
+    error = norm * (0.5 * residual + 2.0 * math.sqrt(size) * missing) * (1.0 + 1e-9)
+    offset_error = (6.0 * missing + 2.0 * math.sqrt(norm) * residual) * (1.0 + 1e-9)
+    verdict, position = _place(members, alpha, alpha_low, error, cap, multiplicity, shares)
+    return verdict, position, offset, offset_low, error, offset_error
+
+
+@njit(cache=True, nogil=True)
 def _near(state_slack: Vector, status: Vector, sites: int, error: float) -> IndexArray:
     """Sites whose slack is not clearly on its side."""
     found = np.empty(sites, dtype=np.int64)
@@ -250,39 +300,24 @@ def _by_pairs(state: State) -> str:
     if not math.isfinite(pairs.inverse_norm):
         return "balls"
     bound = float(counts.sum())
-    p, e = _product(state.cap, bound)
-    rest, rest_low = _difference(1.0, p, e)
-    alpha, alpha_low = state.alpha[members], np.zeros(size)
-    offset, offset_low, residual, missing = _refine(
-        pairs.gram_high,
-        pairs.gram_low,
-        pairs.sum_high,
-        pairs.sum_low,
+    alpha, alpha_low, shares = state.alpha[members], np.zeros(size), np.empty(size)
+    verdict, position, offset, offset_low, error, offset_error = _solve(
+        PairTables(pairs.gram_high, pairs.gram_low, pairs.sum_high, pairs.sum_low, pairs.sum_error),
         slots,
         state.margin.factor,
+        members,
+        state.multiplicity,
         alpha,
         alpha_low,
+        shares,
         state.offset,
         state.cap,
-        rest,
-        rest_low,
+        bound,
+        pairs.inverse_norm,
+        pair_error(gram.keys.shape[1]),
     )
-    if not math.isfinite(residual):
+    if verdict < 0:
         return "balls"
-    # Every residual is off by the pairs' own errors: of the kernel (members weigh at most 1), the sums, the arithmetic.
-    weight = float(np.abs(alpha).sum())
-    each = 2.0 * (
-        pair_error(gram.keys.shape[1]) * weight
-        + state.cap * float(pairs.sum_error[slots].max())
-        + (size + 12.0) * 2.0**-104 * (weight + state.cap * bound + 1.0)
-    )
-    missing += (size + 4.0) * 2.0**-105 * (1.0 + weight)
-    residual = (residual + math.sqrt(size) * each) * (1.0 + 1e-9)
-    norm = pairs.inverse_norm
-    error = norm * (0.5 * residual + 2.0 * math.sqrt(size) * missing) * (1.0 + 1e-9)
-    offset_error = (6.0 * missing + 2.0 * math.sqrt(norm) * residual) * (1.0 + 1e-9)
-    shares = np.empty(size)
-    verdict, position = _place(members, alpha, alpha_low, error, state.cap, state.multiplicity, shares)
     if verdict in (1, 2):
         state.alpha[members], state.offset = alpha, offset
         leave(state, position, RESERVE if verdict == 1 else BOUND)
@@ -397,15 +432,28 @@ def _empty_margin(state: State) -> str:
 
 
 def _publish_shares(state: State, members: IndexArray, shares: Vector) -> None:
-    share = np.zeros(state.alpha.size)
-    share[: state.sites][state.status[: state.sites] == BOUND] = state.cap
-    share[members] = shares
-    state.share = share
+    state.share = _shares(state.status, state.sites, state.cap, members, shares)
+
+
+@njit(cache=True, nogil=True)
+def _shares(status: StatusArray, sites: int, cap: float, members: IndexArray, shares: Vector) -> Vector:
+    """Coefficient of one entry at each site."""
+    found = np.zeros(status.size)
+    for site in range(sites):
+        if status[site] == BOUND:
+            found[site] = cap
+    for k in range(members.size):
+        found[members[k]] = shares[k]
+    return found
 
 
 def _factor(state: State) -> None:
     """Give a candidate without a factor one for its free sites; `state.exact` says whether that went well."""
-    members = np.flatnonzero(state.status[: state.sites] == MARGIN)
+    status, alpha = state.status[: state.sites], state.alpha[: state.sites]
+    # A foreign solver's groups are a guess like its coefficients; outside the margin the group decides.
+    alpha[(status == RESERVE) | (status == ABSENT)] = 0.0
+    alpha[status == BOUND] = state.ceiling[: state.sites][status == BOUND]
+    members = np.flatnonzero(status == MARGIN)
     state.gram.require(members)
     state.margin = MarginFactor()
     state.exact = members.size == 0 or state.margin.refresh(members, state.gram.block(members, members))
@@ -437,12 +485,12 @@ def _by_balls(state: State) -> None:
 
 
 def _product(a: float, b: float) -> tuple[float, float]:
-    p = a * b
-    return p, float(Fraction(a) * Fraction(b) - Fraction(p))
+    p, e = two_product(a, b)
+    return float(p), float(e)
 
 
 def _difference(a: float, b: float, b_low: float) -> tuple[float, float]:
-    """a − b − b_low as a pair."""
+    """A − b − b_low as a pair."""
     s, e = _plain_sum(a, -b)
     t, f = _plain_sum(s, e - b_low)
     return t, f

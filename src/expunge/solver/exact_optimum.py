@@ -88,7 +88,7 @@ def pair_products(high: Matrix, low: Matrix, weight_high: Vector, weight_low: Ve
 
 def nearest(lower: Fraction, upper: Fraction, *, last: bool = True) -> float | None:
     """The double nearest to a number between these two; None where they have different ones and `last` is not set."""
-    if -ZERO < lower and upper < ZERO:
+    if lower > -ZERO and upper < ZERO:
         return 0.0
     low, high = float(lower), float(upper)
     if low == high:
@@ -258,7 +258,8 @@ class _Walk:
 
     def violations(self, offset: Any) -> tuple[int, list[int]]:
         """(The site whose slack is furthest on the wrong side or −1, sites whose slack is zero to the tie)."""
-        worst, most, tied = -1, self.tie, []
+        # A slack that pairs tell from zero has a sign, however small it is; only the others can be ties.
+        worst, most, tied = -1, arb(0), []
         others = [site for site in range(self.sites) if self.status[site] != MARGIN]
         clear = self._clear_slacks(others, offset)
         for site in others:
