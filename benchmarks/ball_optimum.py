@@ -1,7 +1,7 @@
 """The nearest doubles to the exact optimum, in ball arithmetic (python-flint), by code that the package does not share.
 
-Keys, cap and width are exact numbers; the Gram matrix of distinct keys is positive definite, so the optimum α* is unique.
-`nearest_doubles` walks through partitions at rising precision, and proves what it returns:
+Keys, cap and width are exact numbers; the Gram matrix of distinct keys is positive definite, so the optimum α* is
+unique. `nearest_doubles` walks through partitions at rising precision, and proves what it returns:
 
 - *Without ties* (every free coefficient strictly inside its box, every other slack strictly of its sign) the
   optimality conditions hold, and the enclosure of the margin system's solution encloses α*.
@@ -10,8 +10,9 @@ Keys, cap and width are exact numbers; the Gram matrix of distinct keys is posit
   |gᵢ| ≥ γ outside T and ε = Σ_T |gᵢ|: dᵀKd ≤ ε and Σ_{∉T} |dᵢ| ≤ ε/γ. So ‖K^½ d_T‖ ≤ √ε + ε/γ and
   ‖d_T‖₂ ≤ (√ε + ε/γ)·√‖K_TT⁻¹‖. The slacks move by at most 2√ε, because κ(x, x) = 1.
 
-A coefficient of one of m copies is the double nearest to α*/m. Numbers below 2⁻²⁰⁰ are 0; a number that the last precision
-cannot tell from the midpoint of two doubles is the even one. With no free key the offset is the least t of the bound keys.
+A coefficient of one of m copies is the double nearest to α*/m. Numbers below 2⁻²⁰⁰ are 0; a number that the last
+precision cannot tell from the midpoint of two doubles is the even one. With no free key the offset is the least t of
+the bound keys.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ class _Problem:
         return {site: solved[row, 0] for row, site in enumerate(free)}, solved[size, 0]
 
     def terms(self, alpha: dict[int, Any]) -> list[Any]:
-        """t = 1 − 2Kα at every site."""
+        """T = 1 − 2Kα at every site."""
         weights = [(site, _ball(self.ceiling[site])) for site in self.of(BOUND)] + list(alpha.items())
         return [
             1 - 2 * sum((weight * self.kernel(i, j) for j, weight in weights), start=arb(0)) for i in range(self.count)
@@ -227,7 +228,9 @@ class _Problem:
                 self.group[site] = FREE
         point = {}
         for site in range(self.count):
-            value = Fraction(0) if self.group[site] == RESERVE else min(max(wanted[site], Fraction(0)), self.ceiling[site])
+            value = (
+                Fraction(0) if self.group[site] == RESERVE else min(max(wanted[site], Fraction(0)), self.ceiling[site])
+            )
             point[site] = _ball(value).mid()
         return point
 
@@ -336,13 +339,13 @@ class _Problem:
 
 
 class _TooCoarse(Exception):
-    """This precision does not decide."""
+    """The precision does not decide."""
 
 
 def _round(ball: Any, last: bool, at: Fraction | None = None) -> float:
     """The double nearest to the number in a ball; `at`: a number that it may equal exactly."""
     low, high = _exact(ball.lower()), _exact(ball.upper())
-    if -ZERO < low and high < ZERO:
+    if low > -ZERO and high < ZERO:
         return 0.0
     if at is not None and abs(low - at) < ZERO and abs(high - at) < ZERO:
         return float(at)
@@ -364,4 +367,6 @@ def _ball(value: Fraction) -> Any:
 
 
 def _squared_distance(a: Vector, b: Vector) -> Fraction:
-    return sum(((Fraction(x) - Fraction(y)) ** 2 for x, y in zip(a.tolist(), b.tolist(), strict=True)), start=Fraction(0))
+    return sum(
+        ((Fraction(x) - Fraction(y)) ** 2 for x, y in zip(a.tolist(), b.tolist(), strict=True)), start=Fraction(0)
+    )

@@ -1,9 +1,10 @@
 """Every attack on an erased entry that we know of, and games A, B and C, with the attacker's advantage.
 
-The attacker holds all other entries, the code, and what the row says that it sees. An advantage of 0 is that of guessing, 1 is
-certainty; the interval is the exact 95 % one. `make attacks` prints the table and writes benchmarks/results/attacks.json. The last two
-groups are no failures of the memory: what it does not promise (game C), and what nobody can take back (an attacker who
-saw the state before the erasure, numbers that a caller learned from the entries and keeps).
+The attacker holds all other entries, the code, and what the row says that it sees. An advantage of 0 is that of
+guessing, 1 is certainty; the interval is the exact 95 % one. `make attacks` prints the table and writes
+benchmarks/results/attacks.json. The last two groups are no failures of the memory: what it does not promise (game C),
+and what nobody can take back (an attacker who saw the state before the erasure, numbers that a caller learned from
+the entries and keeps).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from expunge.store.backends import tables
 from record import describe, write_result
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from store.postgres_server import running_server  # noqa: E402
+from store.postgres_server import running_server
 
 RESULTS = Path(__file__).parent / "results"
 RECOVERED = 1e-6
@@ -67,9 +68,11 @@ class Attacks:
         self.details: dict[str, Any] = {}
 
     def count(self, full: int) -> int:
+        """Trials at this size."""
         return max(full // QUICK, 2) if self.quick else full
 
     def rng(self, *numbers: int) -> Rng:
+        """Random numbers of one trial."""
         return np.random.default_rng([self.seed, *numbers])
 
     def last_bits(self) -> Iterator[Score]:
@@ -183,7 +186,7 @@ class Attacks:
         yield Score("PostgreSQL statistics", "data directory, old ciphertexts", len(gone), hits, hits)
 
     def near_duplicates(self) -> Iterator[Score]:
-        """Readouts further than 10⁻¹² of the range from the exact ones, or coefficients other than the nearest doubles."""
+        """Readouts further than 10⁻¹² of the range from the exact ones, or coefficients not the nearest doubles."""
         for name, make, cap in (("tangent pair", tangent_pair, 1.0), ("tight clusters", tight_clusters, 0.2)):
             each = self.count(100)
             wrong, refused, worst_readout, worst_weight = 0, 0, 0.0, 0.0
@@ -198,7 +201,10 @@ class Attacks:
                         continue
                     error = error_of(memory, keys[:1] + rng.standard_normal((3, keys.shape[1])))
                     wrong += error.readout > 1e-12 or not error.bits_equal
-                    worst_readout, worst_weight = max(worst_readout, error.readout), max(worst_weight, error.coefficient)
+                    worst_readout, worst_weight = (
+                        max(worst_readout, error.readout),
+                        max(worst_weight, error.coefficient),
+                    )
             note = f"worst readout {worst_readout:.1e} of range, coefficient {worst_weight:.1e}; {refused} refused"
             trials = each * len(SEPARATIONS)
             yield Score(f"near-duplicates wrong, {name}", "coefficients, readouts", trials, wrong, wrong, note)
@@ -228,7 +234,9 @@ class Attacks:
                 keys, values = rng.standard_normal((30, 4)), rng.standard_normal((30, 2))
                 options = {"sigma": 2.0, "cap": 1.0 / 12.0}
                 x0, x1 = rng.standard_normal((2, 4))
-                if kind == "same group" and group_of(keys, values, x0, **options) != group_of(keys, values, x1, **options):
+                if kind == "same group" and group_of(keys, values, x0, **options) != group_of(
+                    keys, values, x1, **options
+                ):
                     continue
                 pruned = kind.endswith("archive")
                 seen, again, other = (fields_of(keys, values, x, pruned=pruned, **options) for x in (x0, x0, x1))

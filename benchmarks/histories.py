@@ -1,4 +1,4 @@
-"""Random histories of a memory: admissions, deletions, prunings, restores and re-admissions over the named hard problems.
+"""Random histories of a memory: admissions, deletions, prunings, restores, re-admissions over hard problems.
 
 A history is a function of (seed, number), so that one that fails can be repeated alone.
 """
@@ -58,10 +58,14 @@ def play(seed: int, number: int, *, edits: int = 10, largest: int = 40) -> Histo
     cap = _cap(problem, first, rng)
     start, spare = rows[:first].tolist(), rows[first:].tolist()
     memory = Memory.fit(
-        problem.keys[start], problem.values[start], sigma=problem.sigma, cap=cap, ids=[f"e{row}" for row in range(first)]
+        problem.keys[start],
+        problem.values[start],
+        sigma=problem.sigma,
+        cap=cap,
+        ids=[f"e{row}" for row in range(first)],
     )
     history = History(problem.name, memory, attempts=list(memory.attempts), rescued=int(len(memory.attempts) > 1))
-    # A third of the histories have a pruning, a restore and a re-admission in any case.
+    # Two fifths of the histories have a pruning, a restore and a re-admission in any case.
     wanted = list(rng.choice(ACTS, size=edits, p=ODDS))
     if number % 5 < 2:
         for act, place in zip(
@@ -70,6 +74,8 @@ def play(seed: int, number: int, *, edits: int = 10, largest: int = 40) -> Histo
             strict=True,
         ):
             wanted[place] = act
+    key: Vector
+    value: Vector
     gone: list[tuple[Vector, Vector]] = []
     count = first
     for act in wanted:
@@ -83,7 +89,11 @@ def play(seed: int, number: int, *, edits: int = 10, largest: int = 40) -> Histo
             elif act == "delete":
                 here = [*memory.ids, *(row.id for row in memory.warranties() if row.mode == "archive")]
                 name = here[int(rng.integers(len(here)))]
-                kept = (memory.keys[memory.ids.index(name)], memory.values[memory.ids.index(name)]) if name in memory else None
+                kept = (
+                    (memory.keys[memory.ids.index(name)], memory.values[memory.ids.index(name)])
+                    if name in memory
+                    else None
+                )
                 _record(history, memory.delete(name))
                 if kept is not None:
                     gone.append(kept)
@@ -91,14 +101,14 @@ def play(seed: int, number: int, *, edits: int = 10, largest: int = 40) -> Histo
                 if act == "re-admit" and gone:
                     key, value = gone.pop(int(rng.integers(len(gone))))
                 elif spare and rng.random() < 0.6:
-                    row = spare.pop()
+                    act, row = "admit", spare.pop()
                     key, value = problem.keys[row], problem.values[row]
                 else:
                     act = "admit"
                     base = memory.keys[int(rng.integers(len(memory)))]
                     way = rng.standard_normal(base.size)
                     step = float(rng.choice(SEPARATIONS)) * problem.sigma / np.linalg.norm(way)
-                    key, value = base + step * way, rng.uniform(-1.0, 1.0, problem.values.shape[1])
+                    key, value = np.asarray(base + step * way), rng.uniform(-1.0, 1.0, (problem.values.shape[1],))
                 _record(history, memory.admit(key, value, id=f"e{count}"))
                 count += 1
             history.acts[act] += 1
@@ -126,5 +136,3 @@ def _record(history: History, receipt: object) -> None:
     attempts = getattr(receipt, "attempts", ())
     history.attempts.extend(attempts)
     history.rescued += int(getattr(receipt, "outcome", "") == "rescued")
-
-

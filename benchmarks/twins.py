@@ -1,10 +1,10 @@
 """Twins: a memory after a random history against fresh fits of its entries, bit by bit.
 
 Each history ends with entries; compared are, as bits: coefficients and offset, with a fresh fit of live and archived
-entries, with a fit of the live entries in a permuted order, and with the doubles nearest to an evaluation of
-the exact optimum in balls that shares no code with the package (`ball_optimum`); readouts, scores and the digest (same salts)
-with the fresh fit; the bytes of the save file where nothing is pruned, or the last act was the pruning. `make twins`
-prints how many of how many and writes benchmarks/results/twins.json; a failure stays in the count.
+entries, with a fit of the live entries in a permuted order, and with the doubles nearest to an evaluation of the
+exact optimum in balls that shares no code with the package (`ball_optimum`); readouts, scores and the digest (same
+salts) with the fresh fit; the bytes of the save file where nothing is pruned, or the last act was the pruning. `make
+twins` prints how many of how many and writes benchmarks/results/twins.json; a failure stays in the count.
 """
 
 from __future__ import annotations

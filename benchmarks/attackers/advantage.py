@@ -11,7 +11,7 @@ __all__ = ["Score", "gain_over_guessing"]
 
 
 def gain_over_guessing(left: int, candidates: int) -> float:
-    """Advantage in one trial with this many candidates left, the true one among them: 0 if all are, 1 if it alone is."""
+    """Advantage in one trial with so many candidates left, the true one among them: 0 if all are, 1 if it alone is."""
     return (1.0 / left - 1.0 / candidates) / (1.0 - 1.0 / candidates)
 
 
@@ -31,6 +31,7 @@ class Score:
 
     @property
     def advantage(self) -> float:
+        """Mean advantage of a trial."""
         return self.gain / self.trials
 
     @property
@@ -42,6 +43,7 @@ class Score:
         return below, above
 
     def to_json(self) -> dict[str, object]:
+        """The row of the table."""
         return {
             "attack": self.name,
             "sees": self.sees,

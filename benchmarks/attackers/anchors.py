@@ -1,12 +1,12 @@
 """The attack on warranties: what was kept for pruned entries gives the key of an erased one back.
 
-The attacker has the database file (or a save file) of a memory that was pruned and from which an entry was erased afterwards.
-Everything in it is read with the package's own code. Whatever the stored numbers tell of Σα κ over *all* entries at the
-pruning, less the part of the entries that remain, is a κ(x, ·) of the erased key x:
+The attacker has the database file (or a save file) of a memory that was pruned and from which an entry was erased
+afterwards. Everything in it is read with the package's own code. Whatever the stored numbers tell of Σα κ over *all*
+entries at the pruning, less the part of the entries that remain, is a κ(x, ·) of the erased key x:
 
 - an older layout stores the similarity of every site: (similarity − Kα)/gone = κ(x, ·) at every remaining site;
-- a *forget* record stores its similarity v_j and weights of the entries that stayed: with the forgotten keys in hand (the
-  attacker holds all other entries), v_j − Σα_i κ_ij = a_x κ(x, x_j);
+- a *forget* record stores its similarity v_j and weights of the entries that stayed: with the forgotten keys in hand
+  (the attacker holds all other entries), v_j − Σα_i κ_ij = a_x κ(x, x_j);
 - the offset of the pruning gives Σα κ at every entry that was on the margin then: (1 − ρ)/2 less what remains.
 
 Trilateration turns d + 1 or more such numbers into x.
@@ -23,7 +23,13 @@ from scipy.optimize import least_squares
 
 from expunge.memory.version import Version
 
-__all__ = ["closest_error", "keys_from_warranties", "neighbours_from_sketches", "trilaterate", "two_keys_from_warranties"]
+__all__ = [
+    "closest_error",
+    "keys_from_warranties",
+    "neighbours_from_sketches",
+    "trilaterate",
+    "two_keys_from_warranties",
+]
 
 Matrix = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.float64]
@@ -54,7 +60,7 @@ def trilaterate(points: Matrix, kernels: Vector, sigma: float) -> Vector | None:
 
 
 def keys_from_warranties(version: Version, forgotten_keys: Mapping[str, Vector]) -> list[Vector]:
-    """Every key that the stored warranties give back, under the assumption that one entry is missing; maybe wrong ones."""
+    """Every key that the stored warranties give back, if one entry is missing; some may be wrong."""
     found = []
     for points, kernels in _equations(version, forgotten_keys):
         key = trilaterate(points, kernels, version.state.gram.sigma)
@@ -63,8 +69,10 @@ def keys_from_warranties(version: Version, forgotten_keys: Mapping[str, Vector])
     return found
 
 
-def two_keys_from_warranties(version: Version, forgotten_keys: Mapping[str, Vector], rng: np.random.Generator) -> Matrix:
-    """Two keys that went together, (2, d): a₁κ(x₁, ·) + a₂κ(x₂, ·) fitted from many starts; empty where nothing is stored."""
+def two_keys_from_warranties(
+    version: Version, forgotten_keys: Mapping[str, Vector], rng: np.random.Generator
+) -> Matrix:
+    """Two keys that went together, (2, d): a₁κ(x₁, ·) + a₂κ(x₂, ·) from many starts; empty if nothing is stored."""
     sigma, best, least = version.state.gram.sigma, np.zeros((0, 0)), np.inf
     for points, sums in _equations(version, forgotten_keys):
         dimension = points.shape[1]
@@ -94,7 +102,9 @@ def _equations(version: Version, forgotten_keys: Mapping[str, Vector]) -> Iterat
                 known = _kernel(keys, keys, sigma) @ anchor.alpha[sites]
                 yield keys, (anchor.similarity[sites] - known) / anchor.gone
         return
-    anchors = {id(record.anchor): record.anchor for record in warranties.forgotten.values() if record.anchor is not None}
+    anchors = {
+        id(record.anchor): record.anchor for record in warranties.forgotten.values() if record.anchor is not None
+    }
     key_of = dict(zip(version.slots.tolist(), version.keys, strict=True))
     for anchor in anchors.values():
         here = [row for row, slot in enumerate(anchor.slots.tolist()) if slot in key_of]
@@ -115,7 +125,7 @@ def _equations(version: Version, forgotten_keys: Mapping[str, Vector]) -> Iterat
 
 
 def neighbours_from_sketches(version: Version, weight: float) -> list[tuple[str, float]]:
-    """κ of a forgotten entry to an erased neighbour, from `rest`: v = Σ over sketched neighbours + rest, and one is gone."""
+    """κ of a forgotten entry to an erased neighbour: v less `rest`, less the part of the neighbours that remain."""
     found = []
     warranties: Any = version.warranties
     for name, record in getattr(warranties, "records", {}).items():

@@ -1,8 +1,8 @@
 """The attack on a database server's files: salts that outlive their entries decrypt what was erased.
 
-The attacker has the data directory of a PostgreSQL server after the erasures, and ciphertexts of entries from before them
-(an old page, a backup of the content tables without the secrets). PostgreSQL's statistics sample column values: ANALYZE copies
-salts to `pg_statistic` and its TOAST table, where no deletion of a row reaches them.
+The attacker has the data directory of a PostgreSQL server after the erasures, and ciphertexts of entries from before
+them (an old page, a backup of the content tables without the secrets). PostgreSQL's statistics sample column values:
+ANALYZE copies salts to `pg_statistic` and its TOAST table, where no deletion of a row reaches them.
 """
 
 from __future__ import annotations

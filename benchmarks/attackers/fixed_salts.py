@@ -25,7 +25,9 @@ class FixedSalts:
         """Announce the ids of the entries that are admitted next."""
         self._names = list(names)
 
-    def __call__(self, count: int = SALT_BYTES) -> bytes:
+    def __call__(self, count: int | None = None, /) -> bytes:
+        """The announced salts, or a constant of this many bytes."""
+        count = SALT_BYTES if count is None else count
         if self._names and count == SALT_BYTES * len(self._names):
             names, self._names = self._names, []
             return b"".join(hashlib.sha256(name.encode()).digest() for name in names)
@@ -36,7 +38,7 @@ class FixedSalts:
 def fixed_salts() -> Iterator[FixedSalts]:
     """Replace the source of salts of this process for a while."""
     drawn, before = FixedSalts(), secrets.token_bytes
-    secrets.token_bytes = drawn
+    secrets.token_bytes = drawn  # type: ignore[assignment]
     try:
         yield drawn
     finally:

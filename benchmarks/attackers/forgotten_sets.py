@@ -1,8 +1,8 @@
 """Game C: which entries a pruning took depended on x, and x was erased afterwards. Not promised; measured here.
 
-Both modes are measured. After ``forget`` the set of forgotten entries stays, and certificates of that pruning have ended, which says
-that *some* entry live at it was erased. After ``archive`` the set stays until the next pruning, which makes it a function
-of the entries again.
+Both modes are measured. After ``forget`` the set of forgotten entries stays, and certificates of that pruning have
+ended, which says that *some* entry live at it was erased. After ``archive`` the set stays until the next pruning,
+which makes it a function of the entries again.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ class PrunedSets:
 
     @property
     def tells_which(self) -> bool:
+        """Whether the sets tell x₀ from x₁."""
         return self.first != self.second
 
     @property
     def tells_whether(self) -> bool:
+        """Whether the sets tell x₀ from no entry."""
         return self.first != self.never
 
 

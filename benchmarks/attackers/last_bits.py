@@ -1,8 +1,8 @@
 """The attack on last bits: re-run the history with every candidate, and compare what was published bit by bit.
 
-Mironov (2012) showed for differential privacy that least significant bits give away what the arithmetic went through. Here
-the attacker holds the entries that remain, a list of candidates for the erased key, and one artifact made after the
-erasure: coefficients and offset, 20 readouts, a save file, or an evidence bundle.
+Mironov (2012) showed for differential privacy that least significant bits give away what the arithmetic went through.
+Here the attacker holds the entries that remain, a list of candidates for the erased key, and one artifact made after
+the erasure: coefficients and offset, 20 readouts, a save file, or an evidence bundle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Near-duplicates: how far published coefficients and readouts are from those of the exact optimum.
 
-Not an attack by itself: a wrong coefficient that passes every check. Two of a few keys are a hair's breadth apart, in a direction
-along which the others do not tell them apart. `ball_optimum` has the truth.
+Not an attack by itself: a wrong coefficient that passes every check. Two of a few keys are a hair's breadth apart, in
+a direction along which the others do not tell them apart. `ball_optimum` has the truth.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Error:
 
 
 def tangent_pair(rng: np.random.Generator, separation: float) -> tuple[Matrix, Matrix, float]:
-    """Four keys, two of which are `separation` widths apart, at right angles to the way to the others: keys, values, width."""
+    """Keys, values and width of four keys, two of them `separation` widths apart across the way to the others."""
     sigma, dimension = 2.0, int(rng.integers(3, 6))
     others, pair = rng.standard_normal((2, dimension)), rng.standard_normal(dimension)
     way = rng.standard_normal(dimension)

@@ -1,9 +1,9 @@
 """Why nothing learned from entries is kept at full precision: a mean and a median give an erased row away.
 
-A demonstration beside the memory, which takes its width from the caller. A *stored mean* of the rows before an erasure, with the
-rows that remain, is one linear equation per coordinate for the row that went. A *width* set to the median distance of the
-rows is a number that one candidate in many gives, to the last bit; on the grid of powers of 2^¼ nearly all candidates
-give the same.
+A demonstration beside the memory, which takes its width from the caller. A *stored mean* of the rows before an
+erasure, with the rows that remain, is one linear equation per coordinate for the row that went. A *width* set to the
+median distance of the rows is a number that one candidate in many gives, to the last bit; on the grid of powers of
+2^¼ nearly all candidates give the same.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Game B: which of x₀ and x₁ was erased, with receipts and ledger in view?
+"""Game B: the attacker sees ledger and receipts and says which of x₀ and x₁ was erased.
 
-The attacker re-runs the history with either candidate, has the statements made about it, and compares them field by field with
-the ones that it saw. A field that differs between two runs of the *same* history is random or a clock, and is left out: the
-attacker learns which these are by running one history twice. Whatever is left and differs between the candidates decides.
+The attacker re-runs the history with either candidate, has the statements made about it, and compares them field by
+field with the ones that it saw. A field that differs between two runs of the *same* history is random or a clock, and
+is left out: the attacker learns which these are by running one history twice. Whatever is left and differs between
+the candidates decides.
 """
 
 from __future__ import annotations

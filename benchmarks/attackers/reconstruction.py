@@ -1,14 +1,14 @@
-"""Reconstruction through a deletion (arXiv 2602.16697), for this memory: an attacker who saw the state *before* the erasure.
+"""Reconstruction through a deletion (arXiv 2602.16697): the attacker saw the state *before* the erasure as well.
 
 The attacker holds the entries that remain and the code. Two cases in which it saw something before:
 
-- *Coefficients and offset before.* The erased weight is a = 1 − Σα over the rest. At every remaining margin key,
-  (1 − ρ)/2 − Σακ = a·κ(x, ·); d + 1 of them give x by trilateration. An entry of weight 0 leaves no trace here.
-- *Scores before*, at 3d queries or more. For every guess of x the memory is refitted and its scores compared: nonlinear least
-  squares in d unknowns.
+- *Coefficients and offset before.* The erased weight is a = 1 − Σα over the rest. At every remaining margin key, (1 −
+  ρ)/2 − Σακ = a·κ(x, ·); d + 1 of them give x by trilateration. An entry of weight 0 leaves no trace here.
+- *Scores before*, at 3d queries or more. For every guess of x the memory is refitted and its scores compared:
+  nonlinear least squares in d unknowns.
 
-And the case that the memory is built for: *only the state after*. It is a function of the entries that the attacker holds anyway, so
-every candidate gives the same bytes, and nothing is left to reconstruct from.
+And the case that the memory is built for: *only the state after*. It is a function of the entries that the attacker
+holds anyway, so every candidate gives the same bytes, and nothing is left to reconstruct from.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def from_scores(
     ranked = sorted(drawn, key=lambda x: float(np.square(residuals(x)).sum()))
     best, least = ranked[0], np.inf
     for start in ranked[:16]:
-        solved = least_squares(residuals, start, xtol=1e-14, ftol=1e-14, gtol=1e-14, diff_step=1e-7, max_nfev=60)
+        solved = least_squares(residuals, start, xtol=1e-14, ftol=1e-14, gtol=1e-14, diff_step=[1e-7], max_nfev=60)
         if solved.cost < least:
             best, least = solved.x, solved.cost
         if least < 1e-24:

@@ -19,9 +19,8 @@ BENCHMARKS = HERE.parents[1]
 if __name__ == "__main__":
     sys.path.insert(0, str(BENCHMARKS))
 
-from attackers.twin_worlds import _Book, _rest, _with_x, draw_world, memory_bytes  # noqa: E402
-
 from attackers.fixed_salts import fixed_salts  # noqa: E402
+from attackers.twin_worlds import Book, draw_world, go_on, hold_and_erase_x, memory_bytes  # noqa: E402
 
 __all__ = ["ENVIRONMENTS", "hashes_under", "state_hashes"]
 
@@ -45,9 +44,11 @@ def state_hashes(seed: int, histories: int) -> dict[str, str]:
         rng = np.random.default_rng([seed, number])
         world = draw_world(rng)
         with fixed_salts() as salts:
-            book = _Book(world, salts)
-            _with_x(book, "archived and deleted" if number % 2 else "deleted", int(rng.integers(len(world.first))))
-            _rest(book, prune=world.prune)
+            book = Book(world, salts)
+            hold_and_erase_x(
+                book, "archived and deleted" if number % 2 else "deleted", int(rng.integers(len(world.first)))
+            )
+            go_on(book, prune=world.prune)
             shown = memory_bytes(book.memory, world.queries)
         for name, content in shown.items():
             found.setdefault(name, hashlib.sha256()).update(content)

@@ -1,9 +1,9 @@
-"""Game A: two worlds that end with the same entries, one of which once held x. Which is which, from all bytes?
+"""Game A: two worlds end with the same entries, one once held x, and the attacker says which from all bytes.
 
-Compared are the save file, digest, readouts, scores, warranties, the evidence bundle of the last edit without its receipt, and,
-for stores, every cell of the database but those of the ledger, requests, jobs, tokens, and the store's own row. Salts are
-equal by id. Where the bytes are equal nothing is left to decide by; where they differ, the attacker re-runs both
-histories and is right.
+Compared are the save file, digest, readouts, scores, warranties, the evidence bundle of the last edit without its
+receipt, and, for stores, every cell of the database but those of the ledger, requests, jobs, tokens, and the store's
+own row. Salts are equal by id. Where the bytes are equal nothing is left to decide by; where they differ, the
+attacker re-runs both histories and is right.
 """
 
 from __future__ import annotations
@@ -28,7 +28,18 @@ from expunge.attestation.evidence import write_evidence
 from expunge.memory.snapshot import pack, unpack
 from expunge.store.backends import tables
 
-__all__ = ["HISTORIES", "World", "draw_world", "memory_bytes", "stored_cells", "twin_memories", "twin_stores"]
+__all__ = [
+    "HISTORIES",
+    "Book",
+    "World",
+    "draw_world",
+    "go_on",
+    "hold_and_erase_x",
+    "memory_bytes",
+    "stored_cells",
+    "twin_memories",
+    "twin_stores",
+]
 
 Vector = npt.NDArray[np.float64]
 HISTORIES = ("deleted", "admitted and deleted", "archived and deleted", "restored and deleted", "admitted twice")
@@ -71,7 +82,7 @@ def draw_world(rng: np.random.Generator) -> World:
     return World(first, later, gone, key(), sigma, cap, bool(rng.random() < 0.5), rng.standard_normal((6, d)))
 
 
-class _Book:
+class Book:
     """One world in the making: a memory in the process, or one of a store."""
 
     def __init__(self, world: World, salts: FixedSalts, store: Any = None) -> None:
@@ -80,12 +91,14 @@ class _Book:
 
     @property
     def memory(self) -> Any:
+        """The memory as it stands."""
         return self._memory if self.store is None else self.store["m"]
 
     def fit(self, names: list[str]) -> None:
+        """Begin with these entries."""
         keys = [self.world.x if name == "x" else self.world.first[name] for name in names]
         values = [[float(np.sin(len(name) + key[0])), 1.0] for name, key in zip(names, keys, strict=True)]
-        options = {
+        options: dict[str, Any] = {
             "sigma": self.world.sigma,
             "cap": self.world.cap,
             "ids": names,
@@ -99,17 +112,20 @@ class _Book:
             self.store.create("m", np.array(keys), np.array(values), **options)
 
     def admit(self, name: str) -> None:
+        """Admit a later entry, or x."""
         key = self.world.x if name == "x" else self.world.later[name]
         self.salts.of([name])
         about = {"subject": f"subject of {name}", "payload": f"payload of {name}"}
         self.memory.admit(key, [float(np.sin(len(name) + key[0])), 1.0], id=name, **about)
 
     def restore(self) -> None:
+        """Save and load; a store is left as it is."""
         if self.store is None:
             self._memory = unpack(pack(self._memory))
 
 
-def _with_x(book: _Book, history: str, place: int) -> None:
+def hold_and_erase_x(book: Book, history: str, place: int) -> None:
+    """A history in which x was there, at this place of the first entries or admitted later, and went."""
     names = [*book.world.first]
     later = [*book.world.later]
     if history in ("deleted", "archived and deleted", "restored and deleted"):
@@ -134,13 +150,13 @@ def _with_x(book: _Book, history: str, place: int) -> None:
         book.restore()
 
 
-def _never(book: _Book) -> None:
+def never_hold_x(book: Book) -> None:
     book.fit([*book.world.first])
     book.admit(next(iter(book.world.later)))
 
 
-def _rest(book: _Book, *, prune: bool) -> None:
-    """What both worlds go through afterwards; a world that was pruned is pruned again, so that the archives are equal."""
+def go_on(book: Book, *, prune: bool) -> None:
+    """What both worlds go through afterwards; pruned worlds are pruned again, so that the archives are equal."""
     for name in book.world.gone:
         book.memory.delete(name)
     for name in [*book.world.later][1:]:
@@ -188,18 +204,20 @@ def _differing(one: dict[str, bytes], other: dict[str, bytes]) -> list[str]:
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 
-def _pair(world: World, history: str, place: int, books: list[_Book], show: Callable[[_Book], dict[str, bytes]]) -> list[str]:
-    _with_x(books[0], history, place)
-    _never(books[1])
+def _pair(
+    world: World, history: str, place: int, books: list[Book], show: Callable[[Book], dict[str, bytes]]
+) -> list[str]:
+    hold_and_erase_x(books[0], history, place)
+    never_hold_x(books[1])
     for book in books:
-        _rest(book, prune=world.prune or history == "archived and deleted")
+        go_on(book, prune=world.prune or history == "archived and deleted")
     return _differing(show(books[0]), show(books[1]))
 
 
 def twin_memories(world: World, history: str, place: int) -> list[str]:
     """Names of the artifacts in which two memories differ; empty where the attacker has nothing to go by."""
     with fixed_salts() as salts:
-        books = [_Book(world, salts), _Book(world, salts)]
+        books = [Book(world, salts), Book(world, salts)]
         return _pair(world, history, place, books, lambda book: memory_bytes(book.memory, world.queries))
 
 
@@ -218,7 +236,7 @@ def twin_stores(world: World, history: str, place: int) -> list[str]:
     with _folder() as folder, fixed_salts() as salts:
         stores = [expunge.open(f"sqlite:///{folder / name}.db", signing_key=folder / "key.pem") for name in "ab"]
         try:
-            books = [_Book(world, salts, store) for store in stores]
+            books = [Book(world, salts, store) for store in stores]
             return _pair(world, history, place, books, lambda book: stored_cells(book.store))
         finally:
             for store in stores:

@@ -1,6 +1,8 @@
-"""Game A: twins are equal in all bytes. Game B: receipts of two erased entries of one group differ in nothing but noise."""
+"""Game A: twins are equal in all bytes. Game B: receipts of two entries of one group differ in nothing but noise."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +41,8 @@ def test_game_a_is_won_without_the_exact_rounding(monkeypatch: pytest.MonkeyPatc
 
 
 def test_receipts_do_not_tell_which_of_two_entries_of_one_group_was_erased() -> None:
-    told, played, options = 0, 0, {"sigma": 2.0, "cap": 1 / 12}
+    told, played = 0, 0
+    options: dict[str, Any] = {"sigma": 2.0, "cap": 1 / 12}
     for trial in range(60):
         rng = np.random.default_rng([5, trial])
         keys, values = rng.standard_normal((30, 4)), rng.standard_normal((30, 2))
@@ -65,9 +68,9 @@ def test_a_second_pruning_makes_the_archive_a_function_of_the_entries() -> None:
     for trial in range(15):
         rng = np.random.default_rng([6, trial])
         keys, values, pair = rng.standard_normal((40, 4)), np.zeros((40, 1)), rng.standard_normal((2, 4))
-        options = {"sigma": 2.0, "cap": 1 / 16}
-        found = pruned_sets(keys, values, (pair[0], pair[1]), mode="archive", again=True, **options)  # type: ignore[arg-type]
+        options: dict[str, Any] = {"sigma": 2.0, "cap": 1 / 16}
+        found = pruned_sets(keys, values, (pair[0], pair[1]), mode="archive", again=True, **options)
         assert found.first == found.second == found.never
-        first += pruned_sets(keys, values, (pair[0], pair[1]), mode="archive", **options).tells_whether  # type: ignore[arg-type]
+        first += pruned_sets(keys, values, (pair[0], pair[1]), mode="archive", **options).tells_whether
     # Game C is not promised; were it never won, the documents could promise more.
     assert first > 0

@@ -44,7 +44,9 @@ def test_a_close_pair_far_from_all_others_shares_its_weight(separation: float) -
     assert memory.coefficients[0] == memory.coefficients[6] == pytest.approx(1 / 12)
 
 
-@pytest.mark.parametrize("name", ["lattice-2d-5", "polygon-12-wide", "duplicates-groups", "near-duplicates-1e-08", "width-1e+4"])
+@pytest.mark.parametrize(
+    "name", ["lattice-2d-5", "polygon-12-wide", "duplicates-groups", "near-duplicates-1e-08", "width-1e+4"]
+)
 def test_the_independent_evaluation_finds_a_wrong_last_bit_and_needs_no_good_guess(name: str) -> None:
     problem = PROBLEMS[name]
     memory = Memory.fit(problem.keys, problem.values, sigma=problem.sigma, cap=problem.cap)

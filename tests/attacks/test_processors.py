@@ -12,7 +12,9 @@ def here() -> dict[str, str]:
     return state_hashes(11, 12)
 
 
-@pytest.mark.parametrize("name", ["native, 2 threads", "generic processor", "BLAS for Nehalem", "BLAS for Prescott", "BLAS for SkylakeX"])
+@pytest.mark.parametrize(
+    "name", ["native, 2 threads", "generic processor", "BLAS for Nehalem", "BLAS for Prescott", "BLAS for SkylakeX"]
+)
 def test_histories_have_the_same_hashes_elsewhere(here: dict[str, str], name: str) -> None:
     assert hashes_under(ENVIRONMENTS[name], 11, 12) == here
 

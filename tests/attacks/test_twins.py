@@ -1,4 +1,4 @@
-"""Histories over all hard problems end where a fresh fit, a permuted fit and an independent evaluation do, bit by bit."""
+"""Histories over all hard problems end where a fresh fit, a permuted fit and an independent evaluation do."""
 
 from __future__ import annotations
 
