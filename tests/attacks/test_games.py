@@ -12,6 +12,8 @@ from attackers.receipts import deciding_fields, fields_of, group_of, noise_field
 from attackers.twin_worlds import HISTORIES, draw_world, twin_memories, twin_stores
 from expunge.solver import attempts
 
+from .unrounded import published_as_solved
+
 
 @pytest.mark.parametrize("history", HISTORIES)
 def test_a_memory_that_once_held_an_entry_equals_its_twin_in_all_bytes(history: str) -> None:
@@ -30,11 +32,7 @@ def test_a_store_that_once_held_an_entry_equals_its_twin_in_all_cells(history: s
 
 
 def test_game_a_is_won_without_the_exact_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
-    def as_solved(state: object) -> str:
-        state.share = state.alpha / np.maximum(state.multiplicity, 1)  # type: ignore[attr-defined]
-        return "none"
-
-    monkeypatch.setattr(attempts, "canonical", as_solved)
+    monkeypatch.setattr(attempts, "canonical", published_as_solved)
     rng = np.random.default_rng(0)
     world = draw_world(rng)
     assert any("coefficients" in twin_memories(world, "deleted", place) for place in range(5))
