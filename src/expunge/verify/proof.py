@@ -32,15 +32,11 @@ import numpy.typing as npt
 from expunge.errors import InputError, MissingExtra, VerificationError
 from expunge.problem.problem import as_points
 from expunge.types import IndexArray, Matrix, Vector
+from expunge.verify.kernel_intervals import UNIT, UP, kernel_interval, similarity_interval
 from expunge.verify.proof_format import BOUND, MARGIN, MOST_BITS, RESERVE, Proof, problem_digest
 
 __all__ = ["verify_proof"]
 
-UNIT: Final = 2.0**-53
-SQUARINGS: Final = 10
-EXP_ERROR: Final = 2.0**-39
-FAR: Final = 700.0
-UP: Final = 1.0 + 1e-9
 # Balls get this many bits beyond the witness's, so that it is the witness that limits the residual.
 GUARD: Final = 64
 # With a margin, more bits than this decide nothing: what is compared in fp64 has a radius of 1e-300 at least.
@@ -199,38 +195,8 @@ class _Check:
 
     def similarities(self, sites: IndexArray) -> tuple[Vector, Vector]:
         """Σ α̃ κ at sites: middle and radius."""
-        keys, weights = self.keys[self.active], np.array([float(x) for x in self.weights])
-        middle, radius = np.empty(sites.size), np.empty(sites.size)
-        summing = (weights.size + 16) * UNIT * UP
-        block = max(1, 500_000 // weights.size)
-        for start in range(0, sites.size, block):
-            part = slice(start, start + block)
-            kappa, doubt = self.kernel(self.keys[sites[part]], keys)
-            middle[part] = kappa @ weights
-            radius[part] = UP * (doubt @ weights + summing * middle[part]) + 1e-300
-        return middle, radius
-
-    def kernel(self, a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
-        """κ of every pair: middle and radius, from +, −, × and / alone.
-
-        The exponent x = Σ((a−b)/σ)² has a relative error γ_{d+4}. exp(−x) = exp(−x/2¹⁰)^(2¹⁰): a Taylor polynomial of
-        degree 16 on [−0.69, 0] errs by 14u, and each squaring doubles the relative error and adds u: below 2¹⁴u.
-        """
-        x = np.zeros((a.shape[0], b.shape[0]))
-        with np.errstate(over="ignore", under="ignore"):
-            for k in range(a.shape[1]):
-                z = (a[:, k, None] - b[None, :, k]) / self.sigma
-                x += z * z
-            near = x <= FAR
-            np.minimum(x, FAR, out=x)
-            y = x / -(2.0**SQUARINGS)
-            kappa = np.full_like(y, 1.0 / math.factorial(16))
-            for k in range(15, -1, -1):
-                kappa = 1.0 / math.factorial(k) + y * kappa
-            for _ in range(SQUARINGS):
-                kappa *= kappa
-            kappa[~near] = 0.0
-            return kappa, 1.01 * kappa * (EXP_ERROR + (a.shape[1] + 8) * UNIT * UP * x) + 1e-300
+        weights = np.array([float(x) for x in self.weights])
+        return similarity_interval(self.keys[sites], self.keys[self.active], weights, self.sigma)
 
     def ball_slacks(self, sites: IndexArray, bits: int) -> tuple[Vector, Vector]:
         """The same differences in ball arithmetic."""
@@ -259,7 +225,7 @@ class _Check:
     def smallest_eigenvalue(self, most: int) -> float:
         """Lower bound for λ_min(K_SS): point 2 of the module's proof, in fp64 if that suffices."""
         size = self.margin.size
-        middle, radius = self.kernel(self.keys[self.margin], self.keys[self.margin])
+        middle, radius = kernel_interval(self.keys[self.margin], self.keys[self.margin], self.sigma)
         try:
             guess = np.linalg.inv(middle)
         except np.linalg.LinAlgError:
