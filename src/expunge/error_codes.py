@@ -320,6 +320,16 @@ CODES: dict[str, dict[str, dict[str, str]]] = {
             "proof-slack-unproved": "A slack was not shown to have its sign.",
         },
     },
+    "States (docs/formats/state.md)": {
+        "VerificationError": {
+            "state-file-invalid": "The file is not a saved memory, or is damaged.",
+            "state-infeasible": "The keys at this cap hold less than a mass of 1, so there is no optimum.",
+            "state-group-wrong": "The groups of the coefficients are not those of the exact optimum.",
+            "state-coefficient-differs": "A coefficient is not the double nearest to that of the exact optimum.",
+            "state-offset-differs": "The offset is not the double nearest to that of the exact optimum.",
+            "state-undecided": "The highest precision does not decide what the nearest doubles are.",
+        },
+    },
     "Results of an audit (docs/formats/audit-results.md)": {
         "VerificationError": {
             "archive-manifest-invalid": "The manifest is not JSON, or lacks a field, or has one of the wrong type.",

@@ -5,9 +5,9 @@ E (bound) and R (reserve) the margin system
 
     Σ_S α = 1 − Σ_E c,   ρ + 2 K_SS α_S = 1 − 2 K_SE c_E
 
-is solved in balls at rising precision. If 0 < α < c on S, and the slack g = ρ − 1 + 2Kα is positive on R and negative on
-E, all strictly, this is the optimum, and it is the only one: kernel matrices of distinct keys are positive definite.
-With an empty margin the caps of E must sum to exactly 1, and ρ is the least t = 1 − 2Kα of E.
+is solved in balls at rising precision. If 0 < α < c on S, and the slack g = ρ − 1 + 2Kα is positive on R and negative
+on E, all strictly, this is the optimum, and the only one: kernel matrices of distinct keys are positive definite. With
+an empty margin the caps of E must sum to exactly 1, and ρ is the least t = 1 − 2Kα of E.
 
 **Ties.** Let U be the sites whose sign no ball tells, each put at its bound, w a point with mass exactly 1 near the
 solution, T = S ∪ U, α′ the optimum if only T may move, d = w − α′. α′ is optimal, so (2Kα′)ᵀd ≥ 0, and Σd = 0 gives
@@ -28,7 +28,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from flint import arb, arb_mat, ctx, fmpz, fmpz_mat
@@ -109,7 +109,7 @@ def nearest_optimum(
 
 def nearest_double(lower: Fraction, upper: Fraction) -> float | None:
     """The double that stands for every number from `lower` to `upper`, or None where that is not one double."""
-    if -ZERO < lower and upper < ZERO:
+    if lower > -ZERO and upper < ZERO:
         return 0.0
     if lower < ZERO and upper > -ZERO:
         return None
@@ -325,9 +325,7 @@ class _Search:
         self.watched = True
         return balls
 
-    def far_slacks(
-        self, found: _Solution, sites: list[int], active: list[int], weights: list[Any]
-    ) -> dict[int, Any]:
+    def far_slacks(self, found: _Solution, sites: list[int], active: list[int], weights: list[Any]) -> dict[int, Any]:
         """Slacks that double precision proves to have their sign, with its error as the radius."""
         middle = np.array([float(weight.mid()) for weight in weights])
         spread = float(sum((weight.rad() for weight in weights), arb(0)).upper()) * UP
@@ -390,7 +388,8 @@ class _Search:
         sites = self.sites
         shares = np.zeros(sites.size)
         for site in range(sites.size):
-            lower, upper = ends.get(site, (Fraction(0),) * 2 if self.group[site] == RESERVE else (sites.ceiling[site],) * 2)
+            held = Fraction(0) if self.group[site] == RESERVE else sites.ceiling[site]
+            lower, upper = ends.get(site, (held, held))
             shares[site] = _decided(nearest_double(lower / sites.counts[site], upper / sites.counts[site]))
         return NearestOptimum(
             coefficients=shares[sites.of_row],
@@ -401,7 +400,7 @@ class _Search:
             bounded=len(self.bounded),
         )
 
-    def wrong(self, sites: list[int], why: str) -> None:
+    def wrong(self, sites: list[int], why: str) -> NoReturn:
         """Raise: the guess is not the optimum's."""
         row = int(self.sites.first[sites[0]]) if sites else 0
         group = {MARGIN: "margin", BOUND: "bound", RESERVE: "reserve"}[self.group[self.sites.of_row[row]]]

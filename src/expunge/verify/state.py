@@ -1,8 +1,8 @@
 """A state checked bit by bit: coefficients and offset are the doubles nearest to the exact optimum of its keys.
 
 Whoever holds the keys, the cap and the width can tell the one right state, whatever history led to it.
-:mod:`expunge.verify.optimum` evaluates it in balls, with the groups of the claimed coefficients as a guess; here its bits
-are compared. Each error has its own code: ``state-group-wrong``, ``state-coefficient-differs``,
+:mod:`expunge.verify.optimum` evaluates it in balls, with the groups of the claimed coefficients as a guess; here its
+bits are compared. Each error has its own code: ``state-group-wrong``, ``state-coefficient-differs``,
 ``state-offset-differs``, ``state-undecided``, ``state-infeasible``.
 """
 
