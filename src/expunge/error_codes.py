@@ -297,7 +297,7 @@ CODES: dict[str, dict[str, dict[str, str]]] = {
             "evidence-readout-mismatch": "The readouts of state and reference differ by another amount than the receipt states.",
         },
     },
-    "Proofs of a partition (docs/formats/proof.md)": {
+    "Proofs of a state (docs/formats/proof.md)": {
         "VerificationError": {
             "proof-too-large": "The file exceeds the size limit.",
             "proof-not-json": "The file is not a JSON object in UTF-8.",
@@ -318,6 +318,7 @@ CODES: dict[str, dict[str, dict[str, str]]] = {
             "proof-condition-unproved": "The kernel matrix of the margin was not shown to be invertible.",
             "proof-coefficient-unproved": "A margin coefficient was not shown to lie strictly inside its box.",
             "proof-slack-unproved": "A slack was not shown to have its sign.",
+            "proof-weights-mismatch": "The weights that the proof names are not those of the exact optimum.",
         },
     },
     "States (docs/formats/state.md)": {
