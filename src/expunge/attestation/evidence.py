@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from expunge.attestation.statements import Comparison
 from expunge.errors import InputError, VerificationError
 from expunge.ledger.encoding import Json, dump_canonical, encode_float
 from expunge.ledger.envelope import Envelope
@@ -100,7 +99,6 @@ class Evidence:
     receipt: bytes
     after: StateShown
     prior: Prior | None = None
-    reference: Comparison | None = None
     proof: bytes | None = None
     inclusion: bytes | None = None
 
@@ -111,7 +109,6 @@ class Evidence:
             "format": FORMAT,
             "after": self._after(),
             "before": self._before(),
-            "reference": self._reference(),
             "members": {name: hashlib.sha256(content).hexdigest() for name, content in members.items()},
         }
         buffer = io.BytesIO()
@@ -136,8 +133,6 @@ class Evidence:
             members["before/commitments.npy"] = _npy(self.prior.commitments, "|u1")
             if self.prior.coefficients is not None:
                 members["before/coefficients.npy"] = _npy(self.prior.coefficients, "<f8")
-        if self.reference is not None:
-            members["reference/coefficients.npy"] = _npy(self.reference.coefficients, "<f8")
         if self.proof is not None:
             members["proof.json"] = self.proof
         if self.inclusion is not None:
@@ -168,11 +163,6 @@ class Evidence:
             "weights": prior.weights.hex(),
         }
 
-    def _reference(self) -> dict[str, Json] | None:
-        if self.reference is None:
-            return None
-        return {"backend": self.reference.backend, "offset": encode_float(self.reference.offset)}
-
 
 def write_evidence(
     path: str | os.PathLike[str],
@@ -181,7 +171,6 @@ def write_evidence(
     receipt: Envelope | bytes,
     *,
     proof: Proof | None = None,
-    reference: Comparison | None = None,
     inclusion: InclusionProof | None = None,
 ) -> None:
     """Write the bundle of one edit, whole or not at all, readable by its owner only.
@@ -201,7 +190,6 @@ def write_evidence(
         receipt=receipt if isinstance(receipt, bytes) else receipt.to_bytes(),
         after=StateShown.of(after),
         prior=before,
-        reference=reference,
         proof=None if proof is None else proof.to_bytes(),
         inclusion=None if inclusion is None else inclusion.to_bytes(),
     )

@@ -21,7 +21,7 @@ from expunge.ledger.commitment import DIGEST_BYTES
 from expunge.ledger.encoding import Json, decode_float, is_sha256_hex, parse_canonical
 from expunge.types import AnyArray, Matrix, Vector
 
-__all__ = ["FORMAT", "MAX_EVIDENCE_BYTES", "Bundle", "PriorShown", "ReferenceShown", "parse_bundle"]
+__all__ = ["FORMAT", "MAX_EVIDENCE_BYTES", "Bundle", "PriorShown", "parse_bundle"]
 
 FORMAT: Final = "expunge/evidence/v1"
 # Below it, a ZIP archive needs no extensions.
@@ -36,10 +36,7 @@ _NEEDED: Final = frozenset(
     {"receipt.json", *(f"after/{n}.npy" for n in ("keys", "values", "coefficients", "blinds", "commitments"))}
 )
 _OPTIONAL: Final = frozenset(
-    (
-        *("before/commitments.npy", "before/coefficients.npy", "reference/coefficients.npy"),
-        *("proof.json", "inclusion.tlog-proof"),
-    )
+    {"before/commitments.npy", "before/coefficients.npy", "proof.json", "inclusion.tlog-proof"}
 )
 _LOCAL: Final = struct.Struct("<4s5H3I2H")
 _CENTRAL: Final = struct.Struct("<4s6H3I5H2I")
@@ -65,7 +62,6 @@ class Bundle:
     commitments: AnyArray
     weights: bytes
     prior: PriorShown | None
-    reference: ReferenceShown | None
     proof: bytes | None
     inclusion: bytes | None
 
@@ -82,22 +78,13 @@ class PriorShown:
     coefficients: Vector | None
 
 
-@dataclass(frozen=True, eq=False)
-class ReferenceShown:
-    """Another backend's answer to the problem after the edit."""
-
-    backend: str
-    offset: float
-    coefficients: Vector
-
-
 def parse_bundle(data: bytes) -> Bundle:
     """Read a bundle, strictly; whatever the bytes, only a VerificationError comes out."""
     members = _members(data)
     manifest = parse_canonical(bytes(members.pop(_MANIFEST)), limit=_MAX_MANIFEST)
     if not isinstance(manifest, Mapping) or manifest.get("format") != FORMAT:
         raise VerificationError(f"the manifest is not one of {FORMAT}", code="evidence-format-unsupported")
-    _object(manifest, "the manifest", {"format", "after", "before", "reference", "members"})
+    _object(manifest, "the manifest", {"format", "after", "before", "members"})
     _check_members(members, manifest["members"])
     after = _object(manifest["after"], "after", {"cap", "sigma", "offset", "entries", "dimension", "width", "weights"})
     size, dimension, width = (_count(after[name], name) for name in ("entries", "dimension", "width"))
@@ -113,7 +100,6 @@ def parse_bundle(data: bytes) -> Bundle:
         commitments=_digests(members, "after/commitments.npy", size),
         weights=_digest(after["weights"], "weights"),
         prior=_prior(manifest["before"], members),
-        reference=_reference(manifest["reference"], members, size),
         proof=_bytes(members, "proof.json"),
         inclusion=_bytes(members, "inclusion.tlog-proof"),
     )
@@ -191,17 +177,6 @@ def _prior(value: Json, members: Mapping[str, memoryview]) -> PriorShown | None:
         offset=_float(item["offset"], "offset") if shown else None,
         coefficients=_floats(members, "before/coefficients.npy", (size,)) if shown else None,
     )
-
-
-def _reference(value: Json, members: Mapping[str, memoryview], size: int) -> ReferenceShown | None:
-    _check_presence(members, "reference/coefficients.npy", needed=value is not None)
-    if value is None:
-        return None
-    item = _object(value, "reference", {"backend", "offset"})
-    if not isinstance(item["backend"], str):
-        raise VerificationError("backend is not a name", code="evidence-field-invalid")
-    coefficients = _floats(members, "reference/coefficients.npy", (size,))
-    return ReferenceShown(item["backend"], _float(item["offset"], "offset"), coefficients)
 
 
 def _check_presence(members: Mapping[str, memoryview], name: str, *, needed: bool) -> None:
