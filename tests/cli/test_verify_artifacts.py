@@ -70,7 +70,7 @@ def test_a_log_with_a_long_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_evidence(ward: Path) -> None:
     call("delete", "other", "h000", "--evidence", "e.zip")
     checked = answer("verify", "evidence", "e.zip", *TRUST)["checked"]
-    assert checked == ["signature", "form", "inclusion", "commitments", "state", "prior state", "optimality"]
+    assert checked == ["signature", "form", "inclusion", "commitments", "state", "prior state", "weights"]
     call("verify", "evidence", "e.zip", *TRUST, "--no-log")
     call("export-evidence", "other", "--out", "later.zip", "--proof")
     assert code_of("verify", "evidence", "later.zip", *TRUST) == "evidence-prior-missing"

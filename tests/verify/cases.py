@@ -95,13 +95,8 @@ class Ledger:
         head = sign_checkpoint(Checkpoint(ORIGIN, len(self.envelopes), tree.root()), LOGGER)
         index = len(self.envelopes) - 1
         inclusion = InclusionProof(index, tree.inclusion_path(index), head)
-        proof = None
-        if prove:
-            from expunge.certificates.proof import prove_partition
-
-            proof = prove_partition(after.keys, after.coefficients, cap=after.state.cap, sigma=after.state.gram.sigma)
         file = self.folder / f"{name}.evidence"
-        write_evidence(file, before, after, envelope, proof=proof, inclusion=inclusion)
+        write_evidence(file, before, after, envelope, prove=prove, inclusion=inclusion)
         self.heads.append(head)
         self.cases[name] = Case(name, index, statement, envelope, file.read_bytes(), inclusion.to_bytes())
 

@@ -47,21 +47,23 @@ def digests(count: int) -> tuple[Any, Any]:
 
 
 def sample() -> tuple[Predicate, StateShown, Prior]:
-    """The receipt, and the states before and after."""
+    """The receipt, and the states before and after, by ascending commitment."""
     blinds, commitments = digests(3)
     half = np.array([0.5, 0.5, 0.0])
-    older = weights_digest(OFFSET, half, combined(blinds))
-    newer = weights_digest(OFFSET, half[:2], combined(blinds[:2]))
-    after = StateShown(CAP, SIGMA, OFFSET, KEYS[:2], VALUES[:2], half[:2], blinds[:2], commitments[:2], newer)
-    prior = Prior(CAP, SIGMA, commitments, older)
+    every = np.array(sorted(range(3), key=lambda row: commitments[row].tobytes()))
+    rest = every[every < 2]
+    older = weights_digest(OFFSET, half[every], combined(blinds))
+    newer = weights_digest(OFFSET, half[rest], combined(blinds[:2]))
+    after = StateShown(CAP, SIGMA, OFFSET, KEYS[rest], VALUES[rest], half[rest], blinds[rest], commitments[rest], newer)
+    prior = Prior(CAP, SIGMA, commitments[every], older)
     predicate = Predicate(
         memory="6f1c8f1e-6a43-4d0c-9c0a-2b9d4b1f7a11",
         edit=7,
         action="deletion",
         outcome="certified_zero",
         time="2026-03-01T12:30:05Z",
-        state_before=state_digest(CAP, SIGMA, commitments, older),
-        state_after=state_digest(CAP, SIGMA, commitments[:2], newer),
+        state_before=state_digest(CAP, SIGMA, prior.commitments, older),
+        state_after=state_digest(CAP, SIGMA, after.commitments, newer),
         before=Sizes(3, 0),
         after=Sizes(2, 0),
         applied=Listed.of([commitments[2].tobytes()], 1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,17 @@ import numpy as np
 import pytest
 
 from expunge import Memory
-from expunge.attestation.evidence import Evidence, Prior, StateShown, write_evidence
+from expunge.attestation.evidence import Evidence, Prior, StateShown, _proof, write_evidence
 from expunge.errors import InputError, StoreError
 from expunge.ledger.commitment import combined, state_digest, weights_digest
 from expunge.ledger.note import NoteAlgorithm, NoteKey
+from expunge.memory.first_version import first_version
 from expunge.problem.kernel import kernel_block
+from expunge.problem.problem import Problem
 from expunge.types import AnyArray
 from expunge.verify import verify_evidence
 from expunge.verify.evidence_format import parse_bundle
+from expunge.verify.proof_format import Proof
 from raising import raises_code
 
 from .alter import DROP, document, forge, leaves, members, objects, packed, put, rebundle, restated, spelled
@@ -262,7 +266,7 @@ ALTERED: list[tuple[str, str, Callable[[bytes], bytes], str]] = [
     ("prior sigma", FULL, stated("before", "sigma", value="0x1.8000000000000p+1"), "evidence-problem-mismatch"),
     ("prior entries", FULL, stated("before", "entries", value=29), "evidence-array-malformed"),
     ("no prior", FULL, stated("before", value=None), "evidence-member-unknown"),
-    ("format", FULL, stated("format", value="expunge/evidence/v2"), "evidence-format-unsupported"),
+    ("format", FULL, stated("format", value="expunge/evidence/v1"), "evidence-format-unsupported"),
     ("members", FULL, stated("members", "after/keys.npy", value=OTHER), "evidence-member-mismatch"),
     ("unlisted", FULL, stated("members", "after/keys.npy", value=DROP), "evidence-member-unknown"),
     ("listed", FULL, stated("members", "after/nothing.npy", value=OTHER), "evidence-member-missing"),
@@ -298,7 +302,7 @@ ALTERED: list[tuple[str, str, Callable[[bytes], bytes], str]] = [
         "the proof of another state",
         FULL,
         lambda data: rebundle(data, {"proof.json": members(case(ERASURE).evidence)["proof.json"]}),
-        "proof-digest-mismatch",
+        "evidence-proof-mismatch",
     ),
     (
         "the place of another",
@@ -437,8 +441,21 @@ def test_a_state_that_is_not_optimal() -> None:
         state["offset"] += 1e-6
 
     verify_evidence(forged_state(lambda state: None), TRUSTED)
-    for change in (unbalanced, shifted):
-        with raises_code("evidence-check-failed"):
+
+    def one_bit(state: dict[str, Any]) -> None:
+        row = int(np.flatnonzero((state["coefficients"] > 0.0) & (state["coefficients"] < state["cap"]))[0])
+        state["coefficients"][row] = up(state["coefficients"][row])
+
+    def another_group(state: dict[str, Any]) -> None:
+        state["coefficients"][int(np.flatnonzero(state["coefficients"] == 0.0)[0])] = 1e-14
+
+    for change, error in (
+        (unbalanced, "state-*"),
+        (one_bit, "state-coefficient-differs"),
+        (another_group, "state-group-wrong"),
+        (shifted, "state-offset-differs"),
+    ):
+        with raises_code(error):
             verify_evidence(forged_state(change), TRUSTED)
 
 
@@ -460,26 +477,44 @@ def test_a_prior_state_that_is_not_optimal() -> None:
         {"receipt.json": receipt, "before/coefficients.npy": npy(coefficients)},
         lambda manifest: put(manifest, ("before", "weights"), weights.hex()),
     )
-    with raises_code("evidence-check-failed", match="before the edit"):
+    with raises_code("state-*", match="before the edit"):
         verify_evidence(changed, TRUSTED)
 
 
-def test_a_proof_of_another_partition() -> None:
-    """The proof holds for these keys, but the coefficients put an entry elsewhere, by less than the check sees."""
+def test_a_proof_of_other_weights() -> None:
+    """The proof holds for these keys, and names other weights than the bundle, or none."""
     made = case("ward-certified_zero")
     found = parse_bundle(made.evidence)
-    coefficients = found.coefficients.copy()
-    coefficients[int(np.flatnonzero(coefficients == 0.0)[0])] = 1e-14
-    weights = weights_digest(found.offset, coefficients, combined(found.blinds))
-    after = state_digest(found.cap, found.sigma, found.commitments, weights)
-    receipt = forge(made, put(document(made), ("state", "after"), after), subjects=True)
-    changed = rebundle(
-        made.evidence,
-        {"receipt.json": receipt, "after/coefficients.npy": npy(coefficients)},
-        lambda manifest: put(manifest, ("after", "weights"), weights.hex()),
+    assert found.proof is not None
+    proof = Proof.from_bytes(found.proof)
+    for weights in (None, OTHER):
+        altered = replace(proof, weights=weights).to_bytes()
+        with raises_code("evidence-proof-mismatch"):
+            verify_evidence(rebundle(made.evidence, {"proof.json": altered}), TRUSTED)
+
+
+def test_a_bundle_is_a_function_of_its_entries() -> None:
+    """Another order of admission, and another history, show the same bytes of the state and of its proof."""
+    memory = ward_memory()
+    version = memory.version
+    order = np.random.default_rng(0).permutation(memory.version.size)
+    keys, (values, ids, subjects, payloads, salts) = version.columns()
+    rows = order.tolist()
+    other, _ = first_version(
+        Problem(keys[order], memory.cap, memory.sigma),
+        values[order],
+        [ids[row] for row in rows],
+        [subjects[row] for row in rows],
+        [payloads[row] for row in rows],
+        b"".join(salts[32 * row : 32 * (row + 1)] for row in rows),
     )
-    with raises_code("evidence-partition-mismatch"):
-        verify_evidence(changed, TRUSTED)
+    assert other.digest == version.digest
+    shown = [Evidence(b"", StateShown.of(state), proof=_proof(StateShown.of(state))) for state in (version, other)]
+    assert shown[0].to_bytes() == shown[1].to_bytes()
+    extra = memory.admit(np.array([0.3, -0.2, 0.1])[: memory.dimension], np.zeros(memory.values.shape[1]), id="extra")
+    assert extra.outcome == "admitted"
+    memory.delete("extra")
+    assert Evidence(b"", StateShown.of(memory.version), proof=shown[0].proof).to_bytes() == shown[0].to_bytes()
 
 
 def test_no_bundle_is_written_around_a_proof_that_proved_nothing(tmp_path: Path) -> None:
@@ -487,10 +522,8 @@ def test_no_bundle_is_written_around_a_proof_that_proved_nothing(tmp_path: Path)
     square = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
     keys = np.vstack([np.repeat(square, [2, 3, 3, 3], axis=0), [[0.5, 0.0]]])
     memory = Memory.fit(keys, np.zeros(len(keys)), sigma=4.0, cap=1 / 8)
-    proof = memory.prove()
-    assert proof.outcome == "undecidable"
     with raises_code("proof-not-proved", match="undecidable"):
-        write_evidence(tmp_path / "tie.zip", None, memory.version, case(FULL).envelope, proof=proof)
+        write_evidence(tmp_path / "tie.zip", None, memory.version, case(FULL).envelope, prove=True)
     assert not list(tmp_path.iterdir())
 
 
@@ -515,11 +548,7 @@ MANIFEST = json.loads(members(case(FULL).evidence)["manifest.json"])
 
 @pytest.mark.parametrize(
     "path",
-    [
-        pytest.param(path, id=spelled(path))
-        for path, _ in leaves(MANIFEST)
-        if path[0] in ("after", "before")
-    ],
+    [pytest.param(path, id=spelled(path)) for path, _ in leaves(MANIFEST) if path[0] in ("after", "before")],
 )
 def test_malformed_fields_of_the_manifest(path: Place) -> None:
     malformed: list[Any] = [True, 0, -1, 2**53 - 1, "\n", "inf", "0x1p+0", [1], {}]

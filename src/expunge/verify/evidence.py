@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,20 +21,24 @@ from expunge.ledger.merkle.proof_file import InclusionProof
 from expunge.ledger.note import NoteKey
 from expunge.ledger.receipt_format import Predicate
 from expunge.ledger.signing import VerifyingKey
-from expunge.problem.check import check_state
 from expunge.types import Vector
 from expunge.verify.evidence_format import MAX_EVIDENCE_BYTES, Bundle, PriorShown, parse_bundle
+from expunge.verify.proof import verify_proof
+from expunge.verify.proof_format import Proof
+from expunge.verify.proof_format import weights_digest as proof_weights
 from expunge.verify.receipt import verify_inclusion, verify_receipt
+from expunge.verify.state import VerifiedState, verify_state
 
 __all__ = ["VerifiedEvidence", "verify_evidence"]
 
 
 @dataclass(frozen=True)
 class VerifiedEvidence:
-    """What was verified: the receipt, the bundle that it came in, and the receipt's place in the log, if asked for."""
+    """What was verified: the receipt, the bundle, its weights, and the receipt's place in the log, if asked for."""
 
     receipt: Predicate
     bundle: Bundle
+    state: VerifiedState
     inclusion: InclusionProof | None
 
 
@@ -75,13 +79,11 @@ def verify_evidence(
     _check_problem(found, receipt)
     _check_after(found, receipt)
     rows = [bytes(row) for row in found.commitments]
-    # Numbers out of any sensible range end in errors that count as infinite.
-    with np.errstate(all="ignore"):
-        _check_prior(found, receipt, rows, required=require_prior)
-        _check_applied(receipt, {row.hex() for row in rows})
-        _check_optimal(found)
-        _check_proof(found)
-    return VerifiedEvidence(receipt, found, inclusion)
+    _check_prior(found, receipt, rows, required=require_prior)
+    _check_applied(receipt, {row.hex() for row in rows})
+    state = verify_state(found.keys, found.coefficients, found.offset, cap=found.cap, sigma=found.sigma)
+    _check_proof(found)
+    return VerifiedEvidence(receipt, found, state, inclusion)
 
 
 def _check_problem(found: Bundle, receipt: Predicate) -> None:
@@ -163,10 +165,10 @@ def _check_disclosed(
         raise VerificationError(
             "offset and coefficients before the edit do not have the stated digest", code="evidence-weights-mismatch"
         )
-    keys = np.ascontiguousarray(found.keys[order])
-    check = check_state(keys, coefficients, offset, cap=prior.cap, sigma=prior.sigma)
-    if not check.passed:
-        raise VerificationError(f"residual {check.worst:.3g} before the edit", code="evidence-check-failed")
+    try:
+        verify_state(found.keys[order], coefficients, offset, cap=prior.cap, sigma=prior.sigma)
+    except VerificationError as problem:
+        raise VerificationError(f"before the edit: {problem}", code=problem.code) from None
 
 
 def _check_change(receipt: Predicate, removed: set[str], added: set[str]) -> None:
@@ -197,29 +199,14 @@ def _check_applied(receipt: Predicate, live: set[str]) -> None:
         raise VerificationError("a removed entry is still among the live ones", code="evidence-removed-mismatch")
 
 
-def _check_optimal(found: Bundle) -> None:
-    check = check_state(found.keys, found.coefficients, found.offset, cap=found.cap, sigma=found.sigma)
-    if not check.passed:
-        raise VerificationError(
-            f"residual {check.worst:.3g}: the coefficients are not optimal", code="evidence-check-failed"
-        )
-
-
 def _check_proof(found: Bundle) -> None:
     if found.proof is None:
         return
-    # Ball arithmetic is loaded only where there is a proof.
-    from expunge.verify.proof import verify_proof
-    from expunge.verify.proof_format import Proof
-
     proof = Proof.from_bytes(found.proof)
-    verify_proof(proof, found.keys, cap=found.cap, sigma=found.sigma)
-    alpha = found.coefficients
-    letters = np.where(alpha <= 0.0, "r", np.where(alpha >= found.cap, "b", "m"))
-    if "".join(letters.tolist()) != proof.partition:
-        raise VerificationError(
-            "the proof is of another partition than that of the coefficients", code="evidence-partition-mismatch"
-        )
+    if proof.outcome == "proved" and proof.weights != proof_weights(found.coefficients, found.offset):
+        raise VerificationError("the proof is of other weights than those of the state", code="evidence-proof-mismatch")
+    # The weights are verified; what is left of the proof is about the groups.
+    verify_proof(replace(proof, weights=None), found.keys, cap=found.cap, sigma=found.sigma)
 
 
 def _read(path: Path) -> bytes:

@@ -23,7 +23,7 @@ from expunge.types import AnyArray, Matrix, Vector
 
 __all__ = ["FORMAT", "MAX_EVIDENCE_BYTES", "Bundle", "PriorShown", "parse_bundle"]
 
-FORMAT: Final = "expunge/evidence/v1"
+FORMAT: Final = "expunge/evidence/v2"
 # Below it, a ZIP archive needs no extensions.
 MAX_EVIDENCE_BYTES: Final = 2**31 - 1
 _MAX_MANIFEST: Final = 64 * 1024
@@ -90,8 +90,8 @@ def parse_bundle(data: bytes) -> Bundle:
     size, dimension, width = (_count(after[name], name) for name in ("entries", "dimension", "width"))
     return Bundle(
         receipt=bytes(members["receipt.json"]),
-        cap=_float(after["cap"], "cap"),
-        sigma=_float(after["sigma"], "sigma"),
+        cap=_positive(after["cap"], "cap"),
+        sigma=_positive(after["sigma"], "sigma"),
         offset=_float(after["offset"], "offset"),
         keys=_floats(members, "after/keys.npy", (size, dimension)),
         values=_floats(members, "after/values.npy", (size, width)),
@@ -170,8 +170,8 @@ def _prior(value: Json, members: Mapping[str, memoryview]) -> PriorShown | None:
     size, shown = _count(item["entries"], "entries"), item["offset"] is not None
     _check_presence(members, "before/coefficients.npy", needed=shown)
     return PriorShown(
-        cap=_float(item["cap"], "cap"),
-        sigma=_float(item["sigma"], "sigma"),
+        cap=_positive(item["cap"], "cap"),
+        sigma=_positive(item["sigma"], "sigma"),
         commitments=_digests(members, "before/commitments.npy", size),
         weights=_digest(item["weights"], "weights"),
         offset=_float(item["offset"], "offset") if shown else None,
@@ -245,6 +245,13 @@ def _float(value: Json, what: str) -> float:
         raise VerificationError(
             f"{what} is not the hexadecimal spelling of a finite number", code="evidence-field-invalid"
         )
+    return number
+
+
+def _positive(value: Json, what: str) -> float:
+    number = _float(value, what)
+    if not number >= 1.0 / _LARGEST:
+        raise VerificationError(f"{what} is not a positive number", code="evidence-field-invalid")
     return number
 
 
