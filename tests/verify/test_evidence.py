@@ -515,11 +515,7 @@ MANIFEST = json.loads(members(case(FULL).evidence)["manifest.json"])
 
 @pytest.mark.parametrize(
     "path",
-    [
-        pytest.param(path, id=spelled(path))
-        for path, _ in leaves(MANIFEST)
-        if path[0] in ("after", "before")
-    ],
+    [pytest.param(path, id=spelled(path)) for path, _ in leaves(MANIFEST) if path[0] in ("after", "before")],
 )
 def test_malformed_fields_of_the_manifest(path: Place) -> None:
     malformed: list[Any] = [True, 0, -1, 2**53 - 1, "\n", "inf", "0x1p+0", [1], {}]

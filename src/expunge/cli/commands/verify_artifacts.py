@@ -164,7 +164,7 @@ def evidence(
     """Verify an evidence bundle: recompute every number of its receipt from the entries that remain.
 
     Opens commitments, recomputes both state digests, checks from the keys that the weights are optimal, and rechecks
-    the proof and the reference where the bundle has them.
+    the proof where the bundle has one.
 
     A folder that `expunge audit` wrote needs no key: every state is checked from its keys, and every difference and
     every reported number is recomputed from the states.
@@ -196,7 +196,7 @@ def evidence(
         ).bundle
     checked = ["signature", "form", *(["inclusion"] if log else []), *(["cosignatures"] if witness_keys else [])]
     checked += ["commitments", "state", *(["prior state"] if bundle.prior is not None else []), "optimality"]
-    checked += [word for word, part in (("proof", bundle.proof), ("reference", bundle.reference)) if part is not None]
+    checked += ["proof"] if bundle.proof is not None else []
     entries = int(bundle.keys.shape[0])
     context.show(
         {"verified": True, "checked": checked, "entries": entries},
