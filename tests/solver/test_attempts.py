@@ -14,6 +14,7 @@ import expunge
 import expunge.memory.pending_edit
 from expunge import DeletionRefused, Memory
 from expunge.errors import AdmissionRefused, SolveError
+from expunge.memory.receipt import Receipt
 from expunge.solver import path
 from expunge.solver.attempts import Method, check_candidate, first_accepted
 from expunge.solver.state import BOUND, MARGIN, RESERVE, State
@@ -196,6 +197,7 @@ def test_the_ladder_has_the_backends_that_are_installed(missing: set[str], monke
     else:
         with pytest.raises(DeletionRefused) as refused:
             memory.delete(an_active_id(memory))
+        assert isinstance(refused.value.receipt, Receipt)
         receipt = refused.value.receipt
         assert picture(memory) == before
     assert [a.path for a in receipt.attempts] == ["path", "cold", *left]
@@ -220,6 +222,7 @@ def test_when_everything_fails_the_edit_is_refused_and_nothing_changes(monkeypat
         memory.admit(np.full(3, 9.0), np.zeros(2))
     assert picture(memory) == before
     for refused in (deletion.value, admission.value):
+        assert isinstance(refused.receipt, Receipt)
         assert refused.receipt.outcome == "refused"
         assert refused.receipt.applied == ()
         assert refused.receipt.state_before == refused.receipt.state_after
@@ -238,6 +241,7 @@ def test_an_infeasible_deletion_is_refused_before_any_work(monkeypatch: pytest.M
     with pytest.raises(DeletionRefused) as refused:
         memory.delete(memory.ids[: memory.deletable + 1])
     assert f"{memory.deletable} more can be deleted" in refused.value.reason
+    assert isinstance(refused.value.receipt, Receipt)
     assert refused.value.receipt.attempts == ()
     assert (refused.value.measured, refused.value.allowed) == (25.0, 24.0)
     assert picture(memory) == before
