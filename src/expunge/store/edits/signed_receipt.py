@@ -19,8 +19,8 @@ class SignedReceipt(EditRecord):
 
     ``memory`` is the memory's UUID and ``edit`` its edit number, as the envelope has them. ``waiting`` is None, or the
     reason why the database's files still hold the secrets that the edit erased; it is part of the answer and not of
-    the signed envelope, because it ends. ``measured`` is the receipt with residuals, paths and times; it is kept nowhere,
-    so a repeated answer does not have it.
+    the signed envelope, because it ends. ``measured`` is the receipt with residuals, paths and times; it is kept
+    nowhere, so a repeated answer does not have it.
     """
 
     index: int
