@@ -10,6 +10,7 @@ which no setting of the server logs. What the write-ahead log, replicas and back
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -43,6 +44,8 @@ from expunge.store.backends.tables import (
 )
 
 __all__ = ["Postgres"]
+
+log = logging.getLogger("expunge")
 
 _DESTROY = delete(secrets).where(secrets.c.number == bindparam("number_"))
 _LOCK = select(func.pg_advisory_xact_lock(bindparam("key")))
@@ -106,8 +109,12 @@ class Postgres(Database):
 
     def finish_erasure(self, connection: CheckedConnection) -> str | None:
         """Note which file has the dead rows: `vacuum` writes another."""
-        self._erased_in = connection.connection.execute(_FILE, {"name": secrets.name}).scalar()
-        connection.rollback()
+        try:
+            self._erased_in = connection.connection.execute(_FILE, {"name": secrets.name}).scalar()
+            connection.rollback()
+        except DBAPIError as problem:
+            # The erasure is committed, and must be answered for, although the server is gone.
+            log.warning("the server could not say which file holds erased secrets: %s", problem.orig)
         return _WAITING
 
     def retry_erasures(self) -> None:
