@@ -65,8 +65,8 @@ _WRITE_ANEW = (
 )
 
 
-# A row of secrets in a page: its length, its number (1 to 9 bytes, all but the last above 0x7f), a header of three bytes
-# that says no value for the number and 32 bytes for the secret, the secret.
+# A row of secrets in a page: its length, its number (1 to 9 bytes, all but the last above 0x7f), a header of three
+# bytes that says no value for the number and 32 bytes for the secret, the secret.
 _ROW = re.compile(
     bytes([3 + SECRET_BYTES])
     + rb"(?:[\x80-\xff]{8}.|[\x80-\xff]{0,7}[\x00-\x7f])"
