@@ -205,6 +205,7 @@ class ReleasedHold(ResponseBody):
 
     index: int
     kind: str
+    waiting: str | None
 
 
 class TokenInfo(ResponseBody):

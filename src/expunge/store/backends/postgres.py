@@ -145,8 +145,9 @@ class Postgres(Database):
         """Rewrite the tables of secrets and names and the server's statistics, and search their files for secrets."""
         remains = ["write-ahead log segments, replicas, archives and backups of the server"]
         with translate_errors(), self._autocommit.connect() as connection:
-            scanned = readable(connection)
             checkpointed = _checkpoint(connection)
+            # Files that the server has not written may still be what they were before.
+            scanned = checkpointed and readable(connection)
             before = stored_secrets(connection) if scanned else set()
             remove_statistics(connection)
             clean = True
