@@ -76,7 +76,7 @@ def tampered(store: Store, act: Callable[[Connection], object]) -> str:
 
 
 # What is there for the caller's convenience, or a service's, and no part of any memory.
-_APART = {"expunge_requests", "expunge_tokens", "expunge_jobs"}
+_APART = {"expunge_requests", "expunge_tokens", "expunge_jobs", "expunge_waiting"}
 _TABLES = [table for table in tables.metadata.sorted_tables if table.name not in _APART]
 
 
