@@ -79,6 +79,10 @@ def test_a_delayed_erasure_is_in_the_answer_and_the_metrics_and_is_completed(
 
 def test_a_dropped_memory_waits_as_well(service: ServiceClient, folder: Path) -> None:
     with open_reader(folder):
+        number = service.request("POST", "/v1/memories/icu/holds", {"id": "e2", "reason": "court"}, status=201)[
+            "number"
+        ]
+        assert "reader" in service.request("DELETE", f"/v1/holds/{number}", status=200)["waiting"]
         assert "reader" in service.request("DELETE", "/v1/memories/plane", status=200)["waiting"]
     assert eventually(lambda: service.store.waiting() is None)
 

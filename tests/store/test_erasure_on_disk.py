@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
-from expunge import AdmissionRefused, VerificationError
-from expunge.store import Store, StoredMemory
+from expunge import AdmissionRefused, Memory, VerificationError
+from expunge.memory.snapshot import build_memory
+from expunge.store import SignedReceipt, Store, StoredMemory, rows
 from expunge.store.backends import tables
 from expunge.store.edits import crash_points
 from expunge.store.encryption import decrypt_entries, decrypt_state
@@ -349,6 +350,29 @@ def test_a_verification_holds_no_transaction_while_it_computes(
     assert store.verify().entries == len(memory) + 1
     assert [receipt.applied for receipt in receipts] == [(name,)]
     assert receipts[0].waiting is None
+
+
+def test_loading_a_memory_holds_no_transaction_while_it_computes(
+    sqlite_place: Place, sqlite_files: Callable[[], list[Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("expunge.store.backends.sqlite._TRUNCATE_WAIT", 0.1)
+    store, other = sqlite_place.open(), sqlite_place.open()
+    memory = random_memory(store)
+    name = memory.ids[3]
+    needles = needles_of(memory, [name])
+    reader = other["icu"]
+    receipts: list[SignedReceipt] = []
+
+    def slow(*args: Any, **options: Any) -> Memory:
+        if not receipts:
+            receipts.append(memory.delete(name))
+        return build_memory(*args, **options)
+
+    monkeypatch.setattr(rows, "build_memory", slow)
+    assert reader.ids
+    assert receipts[0].waiting is None
+    assert traces(sqlite_files(), needles) == set()
+    assert name not in reader.ids
 
 
 def test_a_process_that_died_before_the_cut_leaves_it_to_the_next(

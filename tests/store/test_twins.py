@@ -26,7 +26,7 @@ from .conftest import Place
 from .twin_wards import WARDS, SaltsById, Ward
 
 # What tells of the past on purpose, and what is drawn for a store as a whole.
-APART = {"ledger", "leaves", "nodes", "checkpoints", "requests", "jobs", "tokens", "store"}
+APART = {"ledger", "leaves", "nodes", "checkpoints", "requests", "jobs", "tokens", "store", "waiting"}
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from expunge.attestation.statements import Clock, utc_now
-from expunge.errors import Busy, Conflict, InputError, Stale
+from expunge.errors import Busy, Conflict, InputError, Stale, VerificationError
 from expunge.ledger.event import EVENT_TYPE, Event, parse_event, subject_commitment
 from expunge.store.backends.connect import connect, open_identity
 from expunge.store.backends.database import VacuumResult
@@ -72,8 +72,8 @@ def open(  # noqa: A001 — expunge.open is the public word
     try:
         identity = open_identity(database, signing_key, default_key, passphrase, origin, clock)
         store = Store(database, identity)
-        # A writer who is at work does not keep a store from being opened; the service tries again.
-        with suppress(Busy):
+        # Neither a writer who is at work nor a row that was altered keeps a store from being opened.
+        with suppress(Busy, VerificationError):
             store.delete_expired()
     except BaseException:
         database.engine.dispose()

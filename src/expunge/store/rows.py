@@ -162,10 +162,13 @@ def read_summaries(connection: CheckedConnection) -> list[MemorySummary]:
     return [MemorySummary(row.name, row.uuid, row.edit, row.size) for row in rows]
 
 
-def load_memory(connection: CheckedConnection, number: int, *, edit: int | None = None) -> LoadedMemory:
+def load_memory(
+    connection: CheckedConnection, number: int, *, edit: int | None = None, release: bool = False
+) -> LoadedMemory:
     """The stored version of a memory, rebuilt and checked: digest, partition, residuals.
 
-    A restored memory goes on under a later number of edits than its last receipt has: `edit`.
+    A restored memory goes on under a later number of edits than its last receipt has: `edit`. With `release` the
+    transaction ends as soon as the rows are read: while one is open, erased secrets stay in the database's files.
     """
     row = connection.first(
         select(memories.c.name, memories.c.uuid, states)
@@ -179,7 +182,8 @@ def load_memory(connection: CheckedConnection, number: int, *, edit: int | None 
         raise VerificationError(f"the ledger knows no memory {row.name!r}")
     last = parse_predicate(parse_statement(parse_envelope(envelope).payload))
     try:
-        loaded = _rebuild(connection, number, row, last.edit if edit is None else edit, last.problem.initial_entries)
+        edit = last.edit if edit is None else edit
+        loaded = _rebuild(connection, number, row, edit, last.problem.initial_entries, release)
     except ExpungeError as problem:
         if isinstance(problem, VerificationError):
             raise
@@ -198,13 +202,17 @@ def _inconsistent(name: str, problem: Exception) -> VerificationError:
     return VerificationError(f"the stored memory {name!r} is not consistent ({problem!r}); restore it from a backup")
 
 
-def _rebuild(connection: CheckedConnection, number: int, row: Any, edit: int, initial_size: int | None) -> LoadedMemory:
+def _rebuild(
+    connection: CheckedConnection, number: int, row: Any, edit: int, initial_size: int | None, release: bool
+) -> LoadedMemory:
     found = connection.rows(
         select(entries.c.number, entries.c.content, secrets.c.secret)
         .join(secrets, secrets.c.number == entries.c.number)
         .where(entries.c.memory == number)
     )
     records, rows = _load_records(connection, number)
+    if release:
+        connection.rollback()
     together = b"".join([*(item.secret for item in found), *rows.secrets.values()])
     header, arrays, order = _unpack_state(decrypt_state(together, row.state))
     at = {item.number: place for place, item in enumerate(found)}

@@ -44,7 +44,7 @@ from expunge.store.ledger_tables import (
 )
 from expunge.store.legal_holds import Hold, check_hold_terms, place_hold, read_holds, release_hold
 from expunge.store.maintenance.backup import export_ledger, write_backup
-from expunge.store.maintenance.expiry import count_expired, delete_expired
+from expunge.store.maintenance.expiry import delete_expired
 from expunge.store.maintenance.integrity import VerifyResult, verify_store
 from expunge.store.maintenance.restore import RestoreResult, restore_store
 from expunge.store.memory_lifecycle import create_memory, drop_memory
@@ -321,14 +321,8 @@ class Store:
 
         ``now`` is in seconds since 1970. Returns how many rows were deleted.
         """
-        now = time.time() if now is None else now
-        with self.reading() as connection:
-            if not count_expired(connection, now):
-                return 0
-        with self.writing("expiry") as connection:
-            count = delete_expired(connection, now)
-            connection.commit()
-        return count
+        self._require_open()
+        return delete_expired(self._database, f"{self.uuid} expiry", time.time() if now is None else now)
 
     def backup(self, path: str | Path) -> None:
         """Write a consistent copy of the whole store to a new SQLite file, without the signing key."""

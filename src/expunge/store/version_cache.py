@@ -57,7 +57,7 @@ class VersionCache:
             loaded = self._loaded
             if loaded is None or not self._editing:
                 with self._context.database.reading() as connection:
-                    loaded = self._up_to_date(connection, connection.first(self._stored))
+                    loaded = self._up_to_date(connection, connection.first(self._stored), release=True)
             return loaded.memory
 
     def replace(self, loaded: LoadedMemory | None) -> None:
@@ -66,9 +66,9 @@ class VersionCache:
             loaded.memory.journal = refuse_direct_edit
         self._loaded = loaded
 
-    def load(self, connection: CheckedConnection) -> LoadedMemory:
-        """The stored version, loaded anew."""
-        loaded = load_memory(connection, self._context.number)
+    def load(self, connection: CheckedConnection, *, release: bool = False) -> LoadedMemory:
+        """The stored version, loaded anew; `release` as for `load_memory`."""
+        loaded = load_memory(connection, self._context.number, release=release)
         loaded.memory.journal = refuse_direct_edit
         return loaded
 
@@ -104,11 +104,11 @@ class VersionCache:
             finally:
                 self._editing = False
 
-    def _up_to_date(self, connection: CheckedConnection, row: Any) -> LoadedMemory:
+    def _up_to_date(self, connection: CheckedConnection, row: Any, *, release: bool = False) -> LoadedMemory:
         if row is None:
             raise StoreError(f"the memory {self._name!r} was dropped")
         if self._loaded is None or not _is_current(self._loaded, row):
-            self._loaded = self.load(connection)
+            self._loaded = self.load(connection, release=release)
         return self._loaded
 
 

@@ -78,8 +78,10 @@ def test_a_vacuum_beside_an_older_transaction_says_what_it_left(forgetful_server
         assert traces(files_under(*tables_of), salts)
         assert not done.files
         assert "older transaction" in done.remains
+        assert store.erasures_waiting()[0] == 3
     done = store.vacuum()
     assert done.files
+    assert store.waiting() is None
     assert "older transaction" not in done.remains
     assert traces(files_under(*tables_of), salts) == set()
     place.close()
@@ -127,7 +129,9 @@ def test_statistics_of_the_server_keep_no_salt(forgetful_server: Server, folder:
     names = memory.ids[:40]
     salts = secrets_of(memory, names)
     assert "vacuum" in (memory.delete(names).waiting or "")
-    assert store.waiting()
+    # Whoever asks: this is in the database.
+    other = place.open()
+    assert store.erasures_waiting()[0] == other.erasures_waiting()[0] == 40
     analysed(place.url)
     forgetful_server.run("CHECKPOINT")
     statistics = [forgetful_server.folder / path for path in paths_of(place.url, "pg_statistic")]
@@ -137,6 +141,7 @@ def test_statistics_of_the_server_keep_no_salt(forgetful_server: Server, folder:
     assert done.files
     assert done.scanned
     assert store.waiting() is None
+    assert other.waiting() is None
     assert len(traces(files_under(forgetful_server.folder / "base"), salts)) == 0
     with psycopg.connect(place.url) as connection:
         asked = "SELECT count(*) FROM pg_stats WHERE tablename IN ('expunge_secrets', 'expunge_entries')"

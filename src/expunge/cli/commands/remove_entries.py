@@ -340,4 +340,7 @@ def release(
     """End a hold."""
     with context.store() as store:
         leaf = store.release(number)
-    context.show({"released": number, "index": leaf.index}, f"hold {number} released (leaf {leaf.index})")
+        waiting = store.waiting()
+        context.note_waiting(waiting)
+    content = {"released": number, "index": leaf.index, "waiting": waiting}
+    context.show(content, f"hold {number} released (leaf {leaf.index})")

@@ -41,12 +41,12 @@ async def release_hold(request: Request, number: int) -> Response:
     """End a hold."""
     context, token = context_of(request), token_of(request)
 
-    def release() -> Leaf:
+    def release() -> tuple[Leaf, str | None]:
         hold = next((hold for hold in context.store.holds() if hold.number == number), None)
         # A token of one memory must not learn of holds on the others.
         if hold is None or not token.covers(hold.memory):
             raise InputError("there is no such hold", code="not-found")
-        return context.store.release(hold)
+        return context.store.release(hold), context.store.waiting()
 
-    leaf = await context.executor.edit("holds", release)
-    return JsonResponse({"index": leaf.index, "kind": leaf.kind})
+    leaf, waiting = await context.executor.edit("holds", release)
+    return JsonResponse({"index": leaf.index, "kind": leaf.kind, "waiting": waiting})

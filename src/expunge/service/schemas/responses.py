@@ -193,6 +193,7 @@ class ReleasedHold(ResponseBody):
 
     index: int
     kind: str
+    waiting: str | None
 
 
 class TokenInfo(ResponseBody):

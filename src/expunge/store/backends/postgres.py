@@ -39,6 +39,7 @@ from expunge.store.backends.tables import (
     states,
     tokens,
     unsampled_tables,
+    waiting,
     without_statistics,
 )
 
@@ -47,8 +48,15 @@ __all__ = ["Postgres"]
 _DESTROY = delete(secrets).where(secrets.c.number == bindparam("number_"))
 _LOCK = select(func.pg_advisory_xact_lock(bindparam("key")))
 _COPY = f"COPY {secrets.name} (number, secret) FROM STDIN (FORMAT BINARY)"
-_FILE = text("SELECT pg_relation_filenode(to_regclass(:name))")
-_DEAD_ROWS = text("SELECT pg_stat_get_dead_tuples(to_regclass(:name))")
+_FILE = f"cast(pg_relation_filenode(to_regclass('{secrets.name}')) AS bigint)"
+_NOTE_ERASED = text(
+    f"INSERT INTO {waiting.name} (number, file, erased) VALUES (1, {_FILE}, :count) "  # noqa: S608 — constants
+    "ON CONFLICT (number) DO UPDATE SET file = excluded.file, erased = excluded.erased + "
+    f"CASE WHEN {waiting.name}.file = excluded.file THEN {waiting.name}.erased ELSE 0 END"
+)
+_ERASED = text(f"SELECT erased FROM {waiting.name} WHERE file = {_FILE}")  # noqa: S608 — constants
+_STILL_WAITING = f"UPDATE {waiting.name} SET file = {_FILE}"  # noqa: S608
+_NO_LONGER_WAITING = f"DELETE FROM {waiting.name} WHERE file <> {_FILE}"  # noqa: S608
 _WAITING = "dead rows of the server's files hold the erased secrets until a vacuum by expunge has run"
 _TARGETS = text(
     "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass(:name) AND attnum > 0 AND NOT attisdropped "
@@ -83,8 +91,6 @@ class Postgres(Database):
         event.listen(engine, "connect", prepare)
         super().__init__(engine, timeout)
         self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
-        # The file of the table of secrets at the last erasure by this process.
-        self._erased_in: int | None = None
 
     def read_row(self, query: Select[Any]) -> Any:
         """First row of one query by itself, in one round trip."""
@@ -103,23 +109,21 @@ class Postgres(Database):
         """Delete; `vacuum` removes what is left in the pages."""
         if numbers:
             connection.execute(_DESTROY, number_parameters(numbers))
+            # The table is locked against a vacuum until the commit, so this is the file with the dead rows.
+            connection.execute(_NOTE_ERASED, {"count": len(numbers)})
 
     def finish_erasure(self, connection: CheckedConnection) -> str | None:
-        """Note which file has the dead rows: `vacuum` writes another."""
-        self._erased_in = connection.connection.execute(_FILE, {"name": secrets.name}).scalar()
-        connection.rollback()
+        """Nothing: dead rows are left to `vacuum`."""
         return _WAITING
 
     def retry_erasures(self) -> None:
         """Nothing: rewriting tables takes locks, and is left to `vacuum`."""
 
     def waiting(self) -> tuple[int, str | None]:
-        """Dead rows of the table of secrets, by the server's own count, which lags by seconds."""
+        """Secrets that were erased, by whatever process, since the file that holds them was last written anew."""
         with translate_errors(), self._autocommit.connect() as connection:
-            dead = connection.execute(_DEAD_ROWS, {"name": secrets.name}).scalar() or 0
-            if not dead and self._erased_in is not None:
-                dead = int(connection.execute(_FILE, {"name": secrets.name}).scalar() == self._erased_in)
-        return dead, _WAITING if dead else None
+            count = connection.execute(_ERASED).scalar() or 0
+        return count, _WAITING if count else None
 
     def insert_secrets(self, connection: CheckedConnection, new: Mapping[int, bytes]) -> None:
         """Write secrets by COPY in its binary format: unlike parameters, the server logs its data in no setting."""
@@ -138,12 +142,14 @@ class Postgres(Database):
         """Rewrite the tables of secrets and names and the server's statistics, and search their files for secrets."""
         remains = ["write-ahead log segments, replicas, archives and backups of the server"]
         with translate_errors(), self._autocommit.connect() as connection:
-            scanned = readable(connection)
             checkpointed = _checkpoint(connection)
+            # Files that the server has not written may still be what they were before.
+            scanned = checkpointed and readable(connection)
             before = stored_secrets(connection) if scanned else set()
             remove_statistics(connection)
-            clean = True
-            for table in (secrets, memories, tokens):
+            clean = _rewrite(connection, secrets.name) is True
+            connection.exec_driver_sql(_NO_LONGER_WAITING if clean else _STILL_WAITING)
+            for table in (memories, tokens):
                 clean &= _rewrite(connection, table.name) is True
             if not clean:
                 # What an older transaction may still see is carried over to the new file.

@@ -12,21 +12,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import ProgrammingError
 
+from expunge.store.backends.secret_search import CHUNK, OVERLAP, count_windows, windows_of
 from expunge.store.backends.tables import metadata, secrets
 from expunge.store.encryption import SECRET_BYTES
-from expunge.types import AnyArray
 
 __all__ = ["STATISTICS_TABLES", "readable", "stored_secrets", "tables_with_secrets"]
 
 STATISTICS_TABLES = ("pg_catalog.pg_statistic", "pg_catalog.pg_statistic_ext_data")
 
-_CHUNK = 8 << 20
-_WINDOW = 8
-_PAGE = 8192
 # A row of the table: a header of 24 bytes, the number, and behind the byte of its length the secret.
 _HEADER, _NUMBER = 24, 8
 _LENGTH = bytes([(SECRET_BYTES + 1) << 1 | 1])
@@ -80,10 +76,10 @@ def stored_secrets(connection: Connection) -> set[bytes]:
 
 def tables_with_secrets(connection: Connection, kept: set[bytes], gone: set[bytes]) -> list[str]:
     """Names of the tables whose files hold a secret that is gone, or a copy of one that is kept."""
-    in_own, elsewhere, found = _windows(gone), _windows(gone | kept), set()
+    in_own, elsewhere, found = windows_of(gone), windows_of(gone | kept), set()
     for relation in _relations(connection):
         windows = in_own if relation.name == secrets.name else elsewhere
-        if any(_contains(data, windows) for data in _chunks(connection, relation.path)):
+        if any(count_windows(data, windows) for data in _chunks(connection, relation.path)):
             found.add(relation.owner)
     return sorted(found)
 
@@ -97,25 +93,10 @@ def _chunks(connection: Connection, path: str) -> Iterator[bytes]:
     """The content of a relation's files in parts; parts overlap, so that none cuts a window."""
     segment = 0
     while (size := connection.execute(_SIZE, {"path": f"{path}.{segment}" if segment else path}).scalar()) is not None:
-        for start in range(0, size, _CHUNK):
-            length = _CHUNK + (_PAGE if start + _CHUNK < size else 0)
+        for start in range(0, size, CHUNK):
+            length = CHUNK + OVERLAP
             place = {"path": f"{path}.{segment}" if segment else path, "start": start, "length": length}
             data = connection.execute(_READ, place).scalar()
             if data:
                 yield bytes(data)
         segment += 1
-
-
-def _windows(wanted: set[bytes]) -> AnyArray:
-    return np.unique(np.frombuffer(b"".join(sorted(wanted)), dtype="<u8"))
-
-
-def _contains(data: bytes, windows: AnyArray) -> bool:
-    """Whether eight aligned bytes of a secret are anywhere in the data."""
-    if not windows.size:
-        return False
-    for shift in range(_WINDOW):
-        count = (len(data) - shift) // _WINDOW
-        if count > 0 and np.isin(np.frombuffer(data, dtype="<u8", count=count, offset=shift), windows).any():
-            return True
-    return False

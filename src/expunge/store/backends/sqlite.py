@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 import os
 import random
+import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, bindparam, create_engine, delete, event, text
+from sqlalchemy import URL, Connection, bindparam, create_engine, delete, event, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -29,7 +30,9 @@ from expunge.store.backends.database import (
     number_parameters,
     translate_errors,
 )
+from expunge.store.backends.secret_search import CHUNK, WINDOWS, count_windows, file_chunks, windows_of
 from expunge.store.backends.tables import secrets
+from expunge.store.encryption import SECRET_BYTES
 
 __all__ = ["Sqlite"]
 
@@ -59,6 +62,17 @@ _WRITE_ANEW = (
     "DELETE FROM expunge_secrets",
     "INSERT INTO expunge_secrets (number, secret) SELECT number, secret FROM expunge_kept ORDER BY number",
     "DROP TABLE expunge_kept",
+)
+
+
+# A row of secrets in a page: its length, its number (1 to 9 bytes, all but the last above 0x7f), a header of three
+# bytes that says no value for the number and 32 bytes for the secret, the secret.
+_ROW = re.compile(
+    bytes([3 + SECRET_BYTES])
+    + rb"(?:[\x80-\xff]{8}.|[\x80-\xff]{0,7}[\x00-\x7f])"
+    + bytes([3, 0, 12 + 2 * SECRET_BYTES])
+    + b"(?=(.{%d}))" % SECRET_BYTES,
+    re.DOTALL,
 )
 
 
@@ -146,15 +160,41 @@ class Sqlite(Database):
             super().close()
 
     def vacuum(self) -> VacuumResult:
-        """Rewrite the file without free pages and truncate the write-ahead log."""
+        """Rewrite the file without free pages, truncate the write-ahead log, and search both files for secrets."""
+        before = self._stored_secrets()
         with translate_errors(), self.engine.connect() as connection:
             connection.exec_driver_sql("VACUUM")
             truncated = self._truncated_in_time(connection)
-        remains = "blocks that the file system freed, and copies of the file made elsewhere"
+        remains = ["blocks that the file system freed, and copies of the file made elsewhere"]
         if not truncated:
-            remains = f"what was erased, while a reader keeps the old state: end it, and vacuum again; {remains}"
+            remains.append("what was erased, while a reader keeps the old state: end it, and vacuum again")
+        # Nobody writes to the files meanwhile.
+        with self.writing("vacuum") as locked:
+            kept = set(locked.values(select(secrets.c.secret)))
+            left, copies = windows_of(before - kept), windows_of(kept)
+            if any(count_windows(data, left) for path in self._files for data in file_chunks(path)):
+                remains.append("erased secrets in the files")
+            # What is in the log may be in the file as well.
+            if not self._log_size and sum(
+                count_windows(data, copies, CHUNK) for data in file_chunks(self.path)
+            ) > WINDOWS * len(kept):
+                remains.append("secrets that are in the file more than once, so that a copy may outlive its erasure")
         # What was rewritten is in the log until that is truncated.
-        return VacuumResult(truncated, truncated, remains, scanned=False)
+        clean = truncated and len(remains) == 1
+        return VacuumResult(clean, truncated, "; ".join(reversed(remains)), scanned=True)
+
+    @property
+    def _files(self) -> tuple[Path, Path]:
+        return self.path, Path(f"{self.path}-wal")
+
+    @property
+    def _log_size(self) -> int:
+        return self._files[1].stat().st_size if self._files[1].exists() else 0
+
+    def _stored_secrets(self) -> set[bytes]:
+        """Whatever looks like a row of the table of secrets in the raw files, whether it counts or not."""
+        parts = (data for path in self._files for data in file_chunks(path))
+        return {found.group(1) for data in parts for found in _ROW.finditer(data)}
 
     def integrity_errors(self) -> list[str]:
         """PRAGMA integrity_check and foreign_key_check."""

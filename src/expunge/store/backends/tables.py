@@ -36,6 +36,7 @@ __all__ = [
     "store",
     "tokens",
     "unsampled_tables",
+    "waiting",
     "without_statistics",
 ]
 
@@ -156,6 +157,15 @@ checkpoints = Table(
     Column("note", LargeBinary, nullable=False),
 )
 
+# Of PostgreSQL: the file of the table of secrets that has dead rows, and how many, until a vacuum writes another.
+waiting = Table(
+    "expunge_waiting",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("file", BigInteger, nullable=False),
+    Column("erased", BigInteger, nullable=False),
+)
+
 # Of the service: who may ask, and what it is working on.
 tokens = Table(
     "expunge_tokens",
@@ -184,7 +194,7 @@ jobs = Table(
     Column("content", LargeBinary, nullable=False),
 )
 
-unsampled_tables = (store, memories, states, secrets, entries, forgotten, holds, requests, tokens, jobs)
+unsampled_tables = (store, memories, states, secrets, entries, forgotten, holds, requests, waiting, tokens, jobs)
 
 
 def without_statistics(table: Table) -> str:

@@ -7,26 +7,28 @@ when a store is opened, and from time to time by the service.
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, Table, delete, func, select
+from sqlalchemy import ColumnElement, Table, delete, select
 
-from expunge.store.backends.database import CheckedConnection
+from expunge.store.backends.database import Database
 from expunge.store.backends.tables import jobs, memories, requests, tokens
 
-__all__ = ["KEPT_SECONDS", "count_expired", "delete_expired"]
+__all__ = ["KEPT_SECONDS", "delete_expired"]
 
 KEPT_SECONDS = 7 * 86_400.0
 
 
-def count_expired(connection: CheckedConnection, now: float) -> int:
-    """How many rows are to be deleted; ``now`` is in seconds since 1970."""
-    conditions = _expired(now)
-    counts = [select(func.count()).select_from(table).where(expired) for table, expired in conditions]
-    return sum(connection.value(count) for count in counts)
+def delete_expired(database: Database, lock: str, now: float) -> int:
+    """Delete the rows that have expired by ``now``, in seconds since 1970, under a lock; return how many there were.
 
-
-def delete_expired(connection: CheckedConnection, now: float) -> int:
-    """Delete these rows, in the caller's transaction; return how many there were."""
-    return sum(connection.execute(delete(table).where(expired)).rowcount for table, expired in _expired(now))
+    Raises VerificationError if one of them was altered, so that it stays to be found by a verification.
+    """
+    with database.reading() as connection:
+        if not any(connection.rows(select(table).where(expired)) for table, expired in _expired(now)):
+            return 0
+    with database.writing(lock) as connection:
+        count = sum(connection.execute(delete(table).where(expired)).rowcount for table, expired in _expired(now))
+        connection.commit()
+    return count
 
 
 def _expired(now: float) -> list[tuple[Table, ColumnElement[bool]]]:

@@ -127,6 +127,7 @@ class Eraser {
       announce(`${plural(receipt.applied.length, "entry", "entries")} erased`);
       return [
         this.done(receipt.applied.length),
+        stillWaiting(receipt.waiting),
         await receiptPanel(receipt.index, this.signal),
         await this.after(receipt.applied),
       ];
@@ -151,6 +152,7 @@ class Eraser {
       announce("Erased");
       return [
         storeErasure(job.result),
+        stillWaiting(job.result.waiting),
         await receiptPanel(job.result.index, this.signal),
         here ? await this.after(here.applied) : null,
       ];
@@ -219,4 +221,9 @@ function progress({ done, total }) {
     h("p", { role: "status" }, `Erasing: ${done} of ${plural(total, "memory", "memories")} done`),
     h("progress", { max: total || 1, value: done, "aria-label": "Memories done" }),
   );
+}
+
+// Why the database's files still hold what was erased; nothing where they do not.
+function stillWaiting(reason) {
+  return reason ? h("p", { class: "note" }, `Not yet gone from the files: ${reason}.`) : null;
 }
