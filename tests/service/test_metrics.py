@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from service.service_client import ServiceClient
+from verify.cases import PATH, broken
 
 
 def test_metrics_count_what_happened(service: ServiceClient) -> None:
@@ -30,3 +31,23 @@ def test_metrics_count_what_happened(service: ServiceClient) -> None:
     route = 'method="POST",route="/v1/memories/{name}/delete",status="409"'
     assert values[f"expunge_request_seconds_count{{{route}}}"] == "1.0"
     assert "icu" not in text
+
+
+def test_a_rescue_and_ended_certificates_are_counted(service: ServiceClient) -> None:
+    """A receipt does not tell of a rescue; the metrics do."""
+    service.request("POST", "/v1/memories/icu/prune", {"mode": "forget"}, status=200)
+    memory = service.store["icu"]
+    victim = memory.ids[int(memory.partition.bound[0])]
+    with broken(*PATH):
+        answer = service.request("POST", "/v1/memories/icu/delete", {"id": victim}, status=200, Idempotency_Key="k")
+    assert answer["outcome"] == "decrement"
+    again = service.request("POST", "/v1/memories/icu/delete", {"id": victim}, status=200, Idempotency_Key="k")
+    assert again == answer
+    text = service.request("GET", "/metrics", scopes=("audit",)).text
+    values = dict(re.findall(r"^(\w+(?:\{.*\})?) ([-+0-9.e]+)$", text, re.M))
+    assert values["expunge_rescues_total"] == "1.0"
+    assert values['expunge_edits_total{action="deletion",outcome="rescued"}'] == "1.0"
+    rows = [row for name in service.store for row in service.store[name].warranties()]
+    for status in ("valid", "expired", "ended"):
+        assert float(values[f'expunge_certificates{{status="{status}"}}']) == sum(row.status == status for row in rows)
+    assert any(row.status == "ended" for row in rows)

@@ -56,6 +56,21 @@ def test_every_edit_is_a_signed_leaf_that_verifies(place: Place) -> None:
     assert [leaf.index for leaf in store.receipts(start=2, limit=2)] == [2, 3]
 
 
+def test_ended_certificates_have_a_notice_of_their_own(place: Place) -> None:
+    store = place.open()
+    memory = fill(store)
+    forgotten = memory.prune("forget").applied
+    receipt = memory.delete(memory.ids[0])
+    edit, notice = store.receipts("icu")[-2:]
+    assert [edit.kind, notice.kind] == [receipt.outcome, "expired"]
+    stated = [parse_predicate(leaf.statement) for leaf in (edit, notice)]
+    assert stated[0].ended == stated[1].ended
+    assert stated[0].ended.count == len(stated[0].ended.commitments) == len(forgotten)
+    assert (stated[1].applied.count, stated[1].expired.count) == (0, 0)
+    assert {row.status for row in reloaded(place).warranties()} == {"ended"}
+    store.verify()
+
+
 def test_expired_certificates_have_a_notice_of_their_own(place: Place) -> None:
     store = place.open()
     memory = fill(store)

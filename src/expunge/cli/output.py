@@ -57,7 +57,7 @@ OUTCOMES = {
     "noop": "there was nothing to do",
     "pruned": "entries proved to weigh nothing were set aside, under warranty",
     "rebuilt": "solved afresh at a new cap, which is a different reference",
-    "expired": "certificates of pruned entries have ended",
+    "expired": "certificates of pruned entries have expired or ended",
     "restored": "the memory went back to an older state",
 }
 COVERAGE = {

@@ -159,7 +159,10 @@ class Tools:
         ]
 
     def forget(self, ids: list[str]) -> ForgetResult:
-        """Erase texts by id, for good: content, embedding and salt leave the database."""
+        """Erase texts by id, for good: content, embedding and salt leave the database.
+
+        Certificates of entries that were pruned for good while one of the texts was there end with it.
+        """
         edits = self.notebook.erase(ids)
         receipts = [LeafReceipt.of(edit) for edit in edits]
         return ForgetResult(list(edits[-1].applied), len(self.notebook), receipts, self.store.waiting())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter as Counted
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -104,30 +105,29 @@ class _StoreCollector(Collector):
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._counted: dict[str, tuple[int, int, int]] = {}
+        self._counted: dict[str, tuple[int, dict[str, int]]] = {}
         self.jobs: dict[str, int] = {}
 
     def collect(self) -> Iterator[Metric]:
         """Gauges."""
         rows = self._store.memories()
-        valid = expired = damaged = 0
+        certificates, damaged = Counted(valid=0, expired=0, ended=0), 0
         with self._lock:
             self._counted = {row.uuid: self._counted[row.uuid] for row in rows if row.uuid in self._counted}
             for row in rows:
                 try:
-                    if self._counted.get(row.uuid, (-1,))[0] != row.edit and row.name in self._store:
+                    if self._counted.get(row.uuid, (-1, {}))[0] != row.edit and row.name in self._store:
                         self._counted[row.uuid] = _certificates(self._store[row.name])
                 except VerificationError:
                     damaged += 1
-                _, good, ended = self._counted.get(row.uuid, (-1, 0, 0))
-                valid, expired = valid + good, expired + ended
+                certificates.update(self._counted.get(row.uuid, (-1, {}))[1])
         yield _gauge("expunge_memories", "Memories in the store.", len(rows))
         yield _gauge("expunge_memories_damaged", "Memories that do not open as they were written.", damaged)
         yield _gauge("expunge_entries", "Live entries in all memories.", sum(row.size for row in rows))
         yield _gauge("expunge_log_size", "Leaves of the ledger.", self._store.size)
         states_of = GaugeMetricFamily("expunge_certificates", "Warranties of pruned entries.", labels=["status"])
-        states_of.add_metric(["valid"], valid)
-        states_of.add_metric(["expired"], expired)
+        for status, number in certificates.items():
+            states_of.add_metric([status], number)
         yield states_of
         jobs = GaugeMetricFamily("expunge_jobs", "Long jobs by state.", labels=["state"])
         for state, count in sorted(self.jobs.items()):
@@ -135,12 +135,14 @@ class _StoreCollector(Collector):
         yield jobs
 
 
-def _certificates(memory: StoredMemory) -> tuple[int, int, int]:
-    """Edit number, valid and expired certificates of one version."""
+def _certificates(memory: StoredMemory) -> tuple[int, dict[str, int]]:
+    """Edit number of one version, and its certificates by status."""
 
-    def counted(view: Version) -> tuple[int, int, int]:
-        ended = len(view.warranties.forgotten) - len(view.valid)
-        return view.edit, len(view.warranties) - ended, ended
+    def counted(view: Version) -> tuple[int, dict[str, int]]:
+        records, valid = view.warranties.forgotten.values(), len(view.valid)
+        ended = sum(record.anchor is None for record in records)
+        states = {"valid": len(view.warranties.archive) + valid, "expired": len(records) - valid - ended}
+        return view.edit, states | {"ended": ended}
 
     return memory.look(counted)
 

@@ -209,3 +209,29 @@ def test_blanks_that_belong_to_a_name_stay(visitor: Visitor) -> None:
             expect(page.get_by_role("region", name="Preview")).to_be_visible()
     finally:
         store.drop("blanks")
+
+
+def test_certificates_that_an_erasure_ends_are_told_before_and_after(visitor: Visitor) -> None:
+    page, store = visitor.page, visitor.service.store
+    keys = [[-1.0, 0.0], [1.0, 0.0], [0.0, 0.9], [0.0, 2.0]]
+    store.create("ending", keys, [1.0, 2.0, 9.0, 3.0], sigma=5.0, cap=0.5, ids=["a", "b", "c", "d"])
+    try:
+        forgotten = store["ending"].prune("forget").applied
+        assert forgotten
+        victim = store["ending"].ids[0]
+        visitor.go("#/m/ending/erase")
+        page.get_by_role("combobox").fill(victim)
+        page.get_by_role("button", name="Preview").click()
+        region = page.get_by_role("region", name="Preview")
+        expect(region.get_by_text("Certificates that end for good").locator("xpath=..")).to_contain_text(
+            str(len(forgotten))
+        )
+        expect(region).to_contain_text("Certificates of forgotten entries end when an entry goes that was live")
+        page.get_by_role("button", name=re.compile("^Erase .* for good$")).click()
+        receipt = page.get_by_role("region", name=re.compile("^Receipt"))
+        expect(receipt).to_contain_text("ended for good")
+        expect(receipt).to_contain_text("passed: every error is within 1e−9")
+        visitor.go("#/m/ending/certificates")
+        expect(page.locator(".warranties li.ended").first).to_contain_text("was live at the pruning was erased")
+    finally:
+        store.drop("ending")

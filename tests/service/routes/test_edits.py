@@ -265,3 +265,18 @@ def test_a_certificate_that_would_end_can_refuse_the_admission(service: ServiceC
     assert receipt["details"]["expired"] == ["2"]
     (row,) = service.request("GET", "/v1/memories/small/warranties", status=200)["items"]
     assert (row["id"], row["status"], row["fraction"]) == ("2", "expired", 0.0)
+
+
+def test_what_ends_the_certificates_of_forgotten_entries_is_told_before(service: ServiceClient) -> None:
+    prune, delete = f"{ICU}/prune", f"{ICU}/delete"
+    told = service.request("POST", f"{prune}?dry_run=true", {"mode": "forget"}, scopes=("erase",), status=200)
+    assert "first erasure of an entry" in told["notice"]
+    plain = service.request("POST", f"{prune}?dry_run=true", {}, scopes=("erase",), status=200)
+    assert plain["notice"] is None
+    service.request("POST", prune, {"mode": "forget"}, scopes=("erase",), status=200)
+    victim = {"ids": [service.store["icu"].ids[0]]}
+    seen = service.request("POST", f"{delete}?dry_run=true", victim, scopes=("erase",), status=200)
+    assert set(seen["ended"]) == set(told["applied"])
+    receipt = service.request("POST", delete, victim, scopes=("erase",), status=200)
+    assert receipt["details"]["ended"] == seen["ended"]
+    assert not {"check", "attempts", "seconds", "pivots"} & receipt.keys()

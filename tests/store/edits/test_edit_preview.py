@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from expunge import InputError
+from expunge.memory.receipt import FORGET_NOTICE
 from expunge.store import (
     Conflict,
     Preview,
@@ -47,3 +48,20 @@ def test_a_dry_run_tells_and_writes_nothing(place: Place) -> None:
     assert (receipt.outcome, receipt.applied, len(memory)) == (told.outcome, told.applied, told.size)
     assert memory.deletable == told.deletable
     store.verify()
+
+
+def test_a_dry_run_tells_what_ends_the_certificates_of_forgotten_entries(place: Place) -> None:
+    store = place.open()
+    memory = fill(store)
+    assert memory.prune(dry_run=True).notice is None
+    told = memory.prune("forget", dry_run=True)
+    assert told.notice == FORGET_NOTICE
+    done = memory.prune("forget")
+    assert done.applied == told.applied
+    assert FORGET_NOTICE in done.covers
+    memory.admit(**arrival(1))
+    assert memory.delete("new-1", dry_run=True).ended == ()
+    victim = next(name for name in memory.ids if name != "new-1")
+    assert set(memory.delete(victim, dry_run=True).ended) == set(done.applied)
+    assert memory.delete(victim).details["ended"] == list(done.applied)
+    assert memory.delete(memory.ids[0], dry_run=True).ended == ()

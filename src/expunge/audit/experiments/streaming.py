@@ -84,7 +84,8 @@ class _StreamingArm:
         if self.name == "archive":
             memory.prune("archive")
         elif self.name == "forget" or (first and self.name == "once"):
-            memory.prune("forget")
+            # Forgetting an entry that was live at an earlier pruning ends the certificates of that one.
+            self.lost = bool(memory.prune("forget").details.get("ended")) or self.lost
         elif first and self.name == "once-sketched":
             memory.prune("forget", sketch=min(SKETCH, memory.dimension - 1))
         elif self.name == "naive":

@@ -233,7 +233,7 @@ def _summary(leaf: Leaf) -> dict[str, Any]:
     parts = [counted(stated.applied.count, "entry") if stated.applied.count else ""]
     parts += [
         f"{getattr(stated, word).count} {word}"
-        for word in ("reactivated", "renewed", "expired")
+        for word in ("reactivated", "renewed", "expired", "ended")
         if getattr(stated, word).count
     ]
     parts.append("" if stated.refusal is None else stated.refusal.reason.replace("_", " "))

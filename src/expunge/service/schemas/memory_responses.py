@@ -141,14 +141,14 @@ class LivePoint(ResponseBody):
 
 
 class PrunedPoint(ResponseBody):
-    """A pruned entry; an archived one has its place."""
+    """A pruned entry; an archived one has its place. Where a certificate has ended, its numbers are gone."""
 
     id: str
     subject: str | None
-    slack: Number
-    remaining: Number
+    slack: Number | None
+    remaining: Number | None
     fraction: float
-    status: Literal["valid", "expired"]
+    status: Literal["valid", "expired", "ended"]
     x: float | None = None
     y: float | None = None
 

@@ -8,6 +8,7 @@ import { empty } from "./view_state.js";
 
 const EVERY = 2000; // milliseconds between looks
 const SHOWN = 40;
+const ORDER = ["valid", "expired", "ended"];
 
 export async function panel(memory, { signal, refresh }) {
   const view = new Certificates(memory, signal, refresh);
@@ -43,8 +44,8 @@ class Certificates {
   async load() {
     this.rows = await all(memoryPath(this.memory, "/warranties"), this.signal);
     // What ends next comes first; what has ended, last.
-    this.rows.sort((one, other) =>
-      one.status === other.status ? one.fraction - other.fraction : one.status === "valid" ? -1 : 1,
+    this.rows.sort(
+      (one, other) => ORDER.indexOf(one.status) - ORDER.indexOf(other.status) || one.fraction - other.fraction,
     );
     for (const row of this.rows) if (!this.first.has(row.id)) this.first.set(row.id, row.fraction);
     this.draw();

@@ -32,7 +32,7 @@ export function entryPanel(memory, point, signal) {
         : null,
       live
         ? fact("Slack", quantity(point.slack))
-        : fact("Warranty left", `${percent(point.fraction)} (${point.status === "valid" ? "valid" : "ended"})`),
+        : fact("Warranty left", `${percent(point.fraction)} (${point.status})`),
     ),
     payload,
     h(

@@ -79,7 +79,7 @@ function card(memory) {
       fact("Can still be deleted", count(memory.deletable)),
       fact(
         "Certificates",
-        pruned ? `${count(pruned - memory.expired)} valid, ${count(memory.expired)} ended` : "none yet",
+        pruned ? `${count(pruned - memory.expired)} valid, ${count(memory.expired)} expired or ended` : "none yet",
       ),
       fact("Edits", count(memory.edit)),
       fact("Cap, width", `${quantity(memory.cap)}, ${quantity(memory.sigma)}`),
