@@ -55,7 +55,15 @@ def grid(seeds: range, every: int, verify_every: int) -> list[dict[str, Any]]:
         n, d = trajectory.keys.shape
         row = rows.setdefault(
             f"{trajectory.regime} n={n} d={d}",
-            {"outcomes": Counter(), "beyond_106": 0, "most_bits": 0, "prove": [], "verify": [], "bytes": [], "open": []},
+            {
+                "outcomes": Counter(),
+                "beyond_106": 0,
+                "most_bits": 0,
+                "prove": [],
+                "verify": [],
+                "bytes": [],
+                "open": [],
+            },
         )
         memory = Memory.fit(
             trajectory.keys, trajectory.values, sigma=trajectory.sigma, cap=trajectory.cap, ids=trajectory.names
@@ -218,7 +226,9 @@ def main() -> None:
     for row in ties:
         print(f"{row['outcome']:<12} {row['bits']:5d} bits {row['ms']:7.1f} ms  {row['instance']}", end="")
         print("" if row["as_expected"] else "  UNEXPECTED")
-    print("condition                   states  proved  undecid.  disproved  >106 bits  prove ms (max)  verify ms  bytes")
+    print(
+        "condition                   states  proved  undecid.  disproved  >106 bits  prove ms (max)  verify ms  bytes"
+    )
     conditions = grid(range(41000, 41000 + chosen.seeds), chosen.every, chosen.verify_every)
     for row in conditions:
         print(f"{row['condition']:<27} {row['states']:6d}  {row['proved']:6d}  {row['undecidable']:8d}", end="  ")
