@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: install browser quick coverage test demo docs serve screenshots lint types borders format audit audit-quick bench sequential warranties proofs \
-	bounds durable service selection gate licences release soak clean
+	bounds durable service selection gate licences release soak attacks twins clean
 
 $(STAMP): pyproject.toml
 	test -x $(PYTHON) || python3 -m venv $(VENV)
@@ -72,7 +72,7 @@ format: $(STAMP)
 	$(VENV)/bin/ruff format
 
 bench: $(STAMP)
-	$(PYTHON) benchmarks/edits.py
+	$(THREADS) $(PYTHON) benchmarks/edits.py $(if $(BESIDE),--beside $(BESIDE))
 
 sequential: $(STAMP)
 	$(THREADS) $(PYTHON) benchmarks/sequential.py --seeds 41000:41010
@@ -110,6 +110,12 @@ gate: $(STAMP)
 
 soak: $(STAMP)
 	$(PYTHON) benchmarks/soak.py
+
+attacks: $(STAMP)
+	$(THREADS) $(PYTHON) benchmarks/erasure_attacks.py
+
+twins: $(STAMP)
+	$(THREADS) $(PYTHON) benchmarks/twins.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

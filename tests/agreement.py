@@ -11,6 +11,7 @@ import numpy as np
 from expunge import Memory
 from expunge.errors import ExpungeError
 from expunge.problem.kernel import kernel_block
+from expunge.problem.problem import cap_from
 from expunge.solver.backends import Reference, polish, solve_reference
 from expunge.types import Matrix, Vector
 from highprecision import Truth, solve_exactly
@@ -26,8 +27,8 @@ SAME_SCORES = 1e-12
 
 
 def cap_of(problem: Problem) -> float:
-    """A memory takes no cap above 1, which no coefficient can reach."""
-    return min(problem.cap, 1.0)
+    """The cap that a memory keeps: none above 1, and 1/m rounded so that m·C reaches 1."""
+    return cap_from(problem.size, cap=min(problem.cap, 1.0))
 
 
 def fitted(problem: Problem, **entries: Any) -> Memory:

@@ -37,15 +37,18 @@ expunge itself is Apache-2.0; the samples in its wheel are under ODbL-1.0 (hours
 ## The base install
 
 Everything that `pip install .` brings, on Linux and the version of Python that wrote the page. All of it is permissive,
-which a test checks. The wheels of numpy and scipy carry OpenBLAS (BSD-3-Clause) and GCC's run time libraries (GPL with
+which a test checks, but for FLINT (LGPL-3.0-or-later), a library inside the wheel of python-flint (MIT): it is used as
+it comes, loaded at run time, and replaceable by another build.
+
+The wheels of numpy and scipy carry OpenBLAS (BSD-3-Clause) and GCC's run time libraries (GPL with
 the exception for linking, and LGPL) as files of their own; their licences are in those of the wheels.
 
 """
 EXTRAS = """
 ## The extras
 
-What each asks for itself. Under the LGPL are psycopg and a part of python-flint; both are optional, used as they come,
-loaded at run time and replaceable by another build. PyTorch's build for CUDA brings NVIDIA's libraries, which are
+What each asks for itself. psycopg is under the LGPL: used as it comes, loaded at run time and replaceable by another
+build. PyTorch's build for CUDA brings NVIDIA's libraries, which are
 proprietary; the build for processors does not. `dev` and `docs` are for working on expunge.
 
 | extra | dependency | licence |

@@ -1,6 +1,6 @@
 """One real, small use of the base install and of each extra, for an environment that has nothing else.
 
-    python tools/extras.py proof
+    python tools/extras.py sklearn
 
 ``tools/release.py`` runs each use twice: with the extra, where it must end well, and without, where it must raise
 MissingExtra and name the extra. Exit codes are 0 (used), 3 (missing, with the message on standard output), else 1.
@@ -121,14 +121,6 @@ def postgres() -> None:
     raise SystemExit("a server answered at port 1")
 
 
-def proof() -> None:
-    """Prove a partition in ball arithmetic, and verify the proof."""
-    from expunge.verify.proof import verify_proof
-
-    memory = Memory.fit(KEYS, KEYS[:, 0], sigma=2.0, nu=0.4)
-    verify_proof(memory.prove(), memory.keys, cap=memory.cap, sigma=memory.sigma)
-
-
 def references() -> None:
     """Solve with the solvers that we are judged by."""
     from expunge.solver.backends import solve_reference
@@ -185,7 +177,6 @@ USES: dict[str, Callable[[], None]] = {
         parquet,
         plots,
         postgres,
-        proof,
         references,
         rescue,
         service,

@@ -76,6 +76,8 @@ CODES: dict[str, dict[str, dict[str, str]]] = {
         "SolveError": {
             "solve-error": "A solver stopped without an acceptable state.",
             "ties-unresolved": "A tie on the path of an edit could not be resolved.",
+            "no-feasible-point": "The cap leaves no coefficients that sum to one.",
+            "beyond-exact-limits": "Keys are so close together, for this width, that the exact weights cannot be told.",
         },
         "VerificationError": {
             "verification-error": "An artifact does not say what it should, or was altered.",

@@ -154,13 +154,13 @@ def test_with_an_archive_the_live_memory_equals_the_one_that_never_pruned(regime
     assert smallest < 0.8
 
 
-def test_pruning_a_rescued_state_counts_no_less_than_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rescuer leaves roundings where zero is proved; the receipt must still be one that verifies."""
+def test_a_rescued_state_is_pruned_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A foreign backend leaves roundings where the exact weight is zero; the published state has none."""
     keys = np.random.default_rng(5).standard_normal((120, 3))
     with monkeypatch.context() as without, expunge.open(f"sqlite:///{tmp_path / 'ward.db'}") as store:
         without.setattr("expunge.memory.first_version.fit", lambda *_, **__: 1 / 0)
         memory = store.create("ward", keys, np.ones(120), sigma=2.0, nu=0.3)
-        assert np.count_nonzero(memory.coefficients[memory.partition.reserve])
+        assert not np.count_nonzero(memory.coefficients[memory.partition.reserve])
         receipt = memory.prune("archive")
         assert receipt.outcome == "pruned"
         assert receipt.details["unproved"] == 0
@@ -199,7 +199,8 @@ def test_the_first_erasure_of_an_entry_that_was_live_ends_all_certificates_of_a_
     memory, first, second = two_prunings()
     assert {row.status for row in memory.warranties() if row.id in second} == {"valid"}
     receipt = memory.delete(memory.ids[0])
-    assert set(receipt.details["expired"]) <= {*first, *second}
+    assert set(receipt.details["ended"]) == {*first, *second}
+    assert "expired" not in receipt.details
     rows = memory.warranties()
     assert {row.id for row in rows} == {*first, *second}
     assert {(row.status, row.slack, row.remaining) for row in rows} == {("ended", None, None)}
@@ -296,7 +297,8 @@ def test_a_rebuild_is_another_reference_and_ends_certificates() -> None:
     assert np.abs(memory.coefficients - fresh.coefficients).max() < 1e-12
     memory = example()
     memory.prune("forget")
-    assert memory.rebuild(cap=0.5).details["expired"] == ["c"]
+    assert memory.rebuild(cap=0.5).details["ended"] == ["c"]
+    assert "ended" not in memory.rebuild(cap=0.6).details
     assert [row.status for row in memory.warranties()] == ["ended"]
     with pytest.raises(InputError, match="infeasible"):
         memory.rebuild(cap=0.4)
@@ -325,9 +327,8 @@ def test_a_memory_lives_on_after_a_rebuild_that_ends_certificates(
     forgotten = memory.prune("forget", sketch=sketch).applied
     for number, far in enumerate((0.5, 1.5, 4.0)):
         memory.admit(far * rng.standard_normal(2), far, id=f"new-{number}")
-    valid = [row.id for row in memory.warranties() if row.status == "valid"]
     receipt = memory.rebuild(nu=0.4)
-    assert receipt.details.get("expired", []) == valid
+    assert sorted(receipt.details["ended"]) == sorted(forgotten)
 
     def ended(memory: Memory) -> None:
         rows = {row.id: row for row in memory.warranties() if row.id in forgotten}

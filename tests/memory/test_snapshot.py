@@ -466,12 +466,12 @@ def test_a_forged_state_with_its_own_digest_fails_the_check(tmp_path: Path) -> N
     """The digest is no signature: whoever recomputes it is still caught by the check of the state itself."""
     memory = ward()
     view = memory.version
-    view.state.alpha[: view.state.sites] *= 1.001
+    view.state.share[: view.state.sites] *= 1.001
     # What the view has computed before is computed again, so that the digest is the forged state's own.
     for cached in set(vars(view)) - {field.name for field in fields(view)}:
         del vars(view)[cached]
     memory.save(tmp_path / "forged")
-    assert "fails the check" in str(refused(tmp_path / "forged"))
+    assert "not those of the exact optimum" in str(refused(tmp_path / "forged"))
 
 
 def test_ids_that_repeat_are_refused_even_with_matching_digests(tmp_path: Path) -> None:

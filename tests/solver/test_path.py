@@ -147,7 +147,7 @@ def test_growing_from_the_fewest_keys(name: str) -> None:
     start = problem.size - fitted(problem).deletable
     memory = Memory.fit(problem.keys[:start], problem.values[:start], sigma=problem.sigma, cap=cap_of(problem))
     for row in range(start, problem.size):
-        assert_on_the_path(memory.admit(problem.keys[row], problem.values[row]))
+        assert_on_the_path(memory.admit(problem.keys[row], problem.values[row], id=str(row)))
     assert memory.ids == fitted(problem).ids
     assert_sound(memory)
     assert_same_function(memory, fitted(problem), problem.keys)
@@ -245,7 +245,8 @@ def test_all_at_the_cap_then_one_more_each_way() -> None:
     rng = np.random.default_rng(9)
     keys = rng.standard_normal((20, 3))
     memory = Memory.fit(keys, keys, sigma=2.0, cap=1 / 20)
-    assert memory.partition.bound.size == 20
+    # 20·fl(1/20) exceeds 1 by 2⁻⁵⁵·20 or so, which one key does not get.
+    assert memory.partition.bound.size == 19
     assert memory.deletable == 0
     for k in range(4):
         extra = 2.0 * rng.standard_normal(3)
@@ -254,7 +255,7 @@ def test_all_at_the_cap_then_one_more_each_way() -> None:
     for k in range(4):
         assert_on_the_path(memory.delete(f"extra-{k}"))
         assert_equal_to_refit(memory, keys)
-    assert np.all(memory.coefficients == 1 / 20)
+    assert np.abs(memory.coefficients - 1 / 20).max() <= 20 * 2.0**-55
 
 
 def test_a_single_key_is_an_ordinary_memory() -> None:

@@ -19,11 +19,11 @@ numbers go. Until then every anchored key is here, and ⟨c′, φ_j⟩ is bound
 - *Sketch*: κ to a few retained keys. It fixes their terms, and the triangle inequality through them bounds every other
   κ_ij; or φ_j is projected on c and the sketched keys.
 
-**Rounding.** A certificate speaks of the exact problem. Published coefficients and offset are the doubles nearest to the
-exact ones (relative error u = 2⁻⁵³ each; Σα = 1, |ρ| ≤ 1), and :mod:`expunge.certificates.intervals` encloses
-kernel values and similarities for all coefficients that near. The remaining steps are sums of at most n + 1 nonnegative terms
-whose exact sum is at most 1 + u, with at most 16 further operations: each is off by less than γ(n + 32). In the linear
-program, let the computed capacities and totals be off by ε. The computed curve moved by ε to the right and down
+**Rounding.** A certificate speaks of the exact problem. Published coefficients and offset are the doubles nearest to
+the exact ones (relative error u = 2⁻⁵³ each; Σα = 1, |ρ| ≤ 1), and :mod:`expunge.certificates.intervals` encloses
+kernel values and similarities for all coefficients that near. The remaining steps are sums of at most n + 1 nonnegative
+terms whose exact sum is at most 1 + u, with at most 16 further operations: each is off by less than γ(n + 32). In the
+linear program, let the computed capacities and totals be off by ε. The computed curve moved by ε to the right and down
 lies under the exact one, because the exact one rises; so v_j − ε is looked up and ε taken off. Sorting by computed
 shares costs 4u. `_outward(n, d)` = 8γ(n + d + 64) + 2⁻⁴⁶ exceeds the sum of these terms, and of κ's own error
 1.01(2⁻⁵⁰ + γ(d + 8) max xe⁻ˣ); every bound below takes it off once per number that it uses. So `remaining` is at most
@@ -203,6 +203,8 @@ class Warranties:
     def without(self, names: Iterable[str]) -> Warranties:
         """Without some entries: deleted on request, or back among the live ones."""
         gone = set(names)
+        if not gone:
+            return self
         return Warranties(
             {name: entry for name, entry in self.archive.items() if name not in gone},
             {name: record for name, record in self.forgotten.items() if name not in gone},
@@ -211,6 +213,8 @@ class Warranties:
 
     def erased(self, slots: Iterable[int]) -> Warranties:
         """After the erasure of entries: every certificate and watch ends whose anchor knows one of them."""
+        if not self.forgotten and not self.watches:
+            return self
         gone = list(slots)
         anchors = {id(record.anchor): record.anchor for record in self.forgotten.values() if record.anchor is not None}
         over = {number for number, anchor in anchors.items() if anchor.knows(gone)}

@@ -239,6 +239,9 @@ class PendingEdit:
 
     def certificate_changes(self) -> WarrantyChanges:
         """Forgotten entries whose certificates the steps so far ended, expired, or made valid again."""
+        if not self.base.warranties.forgotten and not self.warranties.forgotten:
+            self._valid = frozenset()
+            return WarrantyChanges()
         before, after = self.base.valid, self.version().valid
         self._valid = after
         left = self.warranties.forgotten

@@ -20,11 +20,11 @@ from expunge.memory.entries import check_id, decode_payload
 from expunge.memory.queries import Hit, search
 from expunge.memory.version import Version
 from expunge.problem.check import StateCheck
-from expunge.problem.kernel import kernel_block
 from expunge.problem.partition import Partition
 from expunge.problem.problem import as_count, as_points
 from expunge.problem.solution import Solution
-from expunge.solver.refined_inverse import refined_inverse
+from expunge.solver.margin_inverse import margin_inverse
+from expunge.solver.state import MARGIN
 from expunge.types import Matrix, Vector
 
 if TYPE_CHECKING:
@@ -116,15 +116,18 @@ class MemoryReader(ABC):
     def inverse(self) -> Matrix:
         """R = M⁻¹ of the margin system, (s+1, s+1): the offset first, then the margin keys in row order.
 
-        Identical margin keys share one row and column: M would be singular with both.
+        Identical margin keys share one row and column: M would be singular with both. Right to about 1e−12 of its
+        largest entry; its last bits depend on the machine's linear algebra.
         """
 
-        def margin_block(version: Version) -> Matrix:
-            gram = version.state.gram
-            keys = gram.keys[np.sort(version.state.margin.members)]
-            return kernel_block(keys, keys, gram.sigma)
+        def margin_keys(version: Version) -> Matrix:
+            # Sites are numbered by the past; rows are not.
+            sites, first = np.unique(version.sites, return_index=True)
+            in_row_order = sites[np.argsort(first)]
+            state = version.state
+            return np.asarray(state.gram.keys[in_row_order[state.status[in_row_order] == MARGIN]])
 
-        return refined_inverse(self.look(margin_block))
+        return margin_inverse(self.look(margin_keys), self.sigma)
 
     @property
     def deletable(self) -> int:

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from expunge.types import IndexArray, Matrix, Vector
 
-__all__ = ["kernel_pairs", "pair_error", "two_product", "two_sum"]
+__all__ = ["KernelWidth", "fill_pairs", "kernel_pairs", "kernel_width", "pair_error", "two_product", "two_sum"]
 
 TILE = 32
 
@@ -65,18 +66,31 @@ def pair_error(dimension: int) -> float:
     return (3.0 * dimension + 22.0) * 0.37 * 2.0**-106 + 2.0**-102
 
 
+class KernelWidth(NamedTuple):
+    """σ scaled to [1, 2), the power of two that scales keys alike, and the tabled powers 2^(j/256)."""
+
+    sigma: float
+    factor: float
+    power_high: Vector
+    power_low: Vector
+
+
+def kernel_width(sigma: float) -> KernelWidth:
+    """The width as `fill_pairs` takes it."""
+    mantissa, exponent = math.frexp(sigma)
+    return KernelWidth(2.0 * mantissa, math.ldexp(1.0, 1 - exponent), POWER_HIGH, POWER_LOW)
+
+
 def kernel_pairs(a: Matrix, b: Matrix, picked: IndexArray, sigma: float) -> tuple[Matrix, Matrix]:
     """κ between a (m, d) and the picked rows of b (n, d), as (high, low), each (m, picked)."""
     high, low = np.empty((a.shape[0], picked.size)), np.empty((a.shape[0], picked.size))
-    mantissa, exponent = math.frexp(sigma)
-    factor = math.ldexp(1.0, 1 - exponent)
-    _fill(a, b, picked, factor, 2.0 * mantissa, POWER_HIGH, POWER_LOW, high, low)
+    fill_pairs(a, b, picked, kernel_width(sigma), high, low)
     return high, low
 
 
 @njit(cache=True, nogil=True, inline="always")
 def two_sum(a: float, b: float) -> tuple[float, float]:
-    """a + b as an exact pair."""
+    """A + b as an exact pair."""
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
@@ -84,7 +98,7 @@ def two_sum(a: float, b: float) -> tuple[float, float]:
 
 @njit(cache=True, nogil=True, inline="always")
 def two_product(a: float, b: float) -> tuple[float, float]:
-    """a · b as an exact pair, while nothing over- or underflows."""
+    """A · b as an exact pair, while nothing over- or underflows."""
     p = a * b
     x = _SPLITTER * a
     a1 = x - (x - a)
@@ -96,21 +110,9 @@ def two_product(a: float, b: float) -> tuple[float, float]:
 
 
 @njit(cache=True, nogil=True)
-def _fill(
-    a: Matrix,
-    b: Matrix,
-    picked: IndexArray,
-    factor: float,
-    sigma: float,
-    power_high: Vector,
-    power_low: Vector,
-    high: Matrix,
-    low: Matrix,
-) -> None:
-    """Write κ of every pair of a (m, d) and the picked rows of b to `high` + `low`.
-
-    Keys are scaled by `factor`, a power of two; 1 ≤ σ < 2 is scaled already.
-    """
+def fill_pairs(a: Matrix, b: Matrix, picked: IndexArray, width: KernelWidth, high: Matrix, low: Matrix) -> None:
+    """Write κ of every pair of a (m, d) and the picked rows of b to `high` + `low`, (m, picked)."""
+    sigma, factor, power_high, power_low = width
     rows, dimension = a.shape
     columns = picked.size
     square, square_low = two_product(sigma, sigma)
@@ -125,8 +127,8 @@ def _fill(
     exponent = np.empty(TILE, dtype=np.int64)
     bits, scale = shifted.view(np.int64), exponent.view(np.float64)
     for start in range(0, columns, TILE):
-        width = min(TILE, columns - start)
-        for j in range(width):
+        filled = min(TILE, columns - start)
+        for j in range(filled):
             for k in range(dimension):
                 tile[k, j] = b[picked[start + j], k] * factor
         for i in range(rows):
@@ -187,7 +189,7 @@ def _fill(
                 q, f = two_sum(1.0, p)
                 f += e
                 sums[j], rests[j] = q, f
-            for j in range(width):
+            for j in range(filled):
                 if far[j]:
                     high[i, start + j] = 0.0
                     low[i, start + j] = 0.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from operator import index
 from typing import Any, SupportsIndex
 
@@ -77,6 +78,7 @@ def cap_from(count: int, *, nu: Any = None, cap: Any = None) -> float:
     return value
 
 
+@lru_cache(maxsize=1024)
 def fewest_keys(cap: float) -> int:
     """⌈1/C⌉, exactly, for the cap as it is stored."""
     return math.ceil(1 / Fraction(cap))

@@ -137,15 +137,15 @@ def polish(reference: Reference, keys: Matrix, *, cap: float, sigma: float) -> R
     singular stay as the backend chose them unless the residual points along them. A wrong guess of the
     active set is repaired one key at a time: the first margin key to meet a wall stays there, then the
     worst offender against the optimality conditions joins the margin. A candidate counts only if it lies
-    inside the box and its KKT residual is no larger than the reference's, or than 10⁻¹⁵; the best candidate
-    is returned.
+    inside the box and its KKT residual is no larger than the reference's, or than the rounding of its own sums
+    (10⁻¹⁵, or n·2⁻⁵³ where that is more); the best candidate is returned.
     """
     started = time.perf_counter()
     sites = _collapse(keys, cap, sigma)
     weights = np.zeros(len(sites.copies))
     np.add.at(weights, sites.rows, reference.coefficients)
     margin, bound = sites.partition(weights / sites.copies)
-    best, least = reference, max(reference.worst, ROUNDING)
+    best, least = reference, max(reference.worst, ROUNDING, len(sites.copies) * 2.0**-53)
     for _ in range(REPAIRS):
         weights = np.where(bound, sites.caps, np.where(margin, weights, 0.0))
         target = _solve_margin(sites, weights, margin)

@@ -7,6 +7,8 @@ leaves at most 2⁻¹⁰⁵ of the sum behind; what remains is the rounding of t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numba import njit
 
@@ -24,7 +26,7 @@ REFRESH = 1024
 
 @njit(cache=True, nogil=True)
 def _add(row: Vector, times: float, sites: int, high: Vector, low: Vector) -> None:
-    """high + low += times · row."""
+    """High + low += times · row."""
     for j in range(sites):
         p, e = two_product(times, row[j])
         s, f = two_sum(high[j], p)
@@ -94,11 +96,12 @@ class BoundSums:
             for place, site in enumerate(part.tolist()):
                 self._count(site, int(counts[site]), block[place], sites)
 
-    def forget(self, sites: IndexArray) -> None:
+    def forget(self, sites: Sequence[int]) -> None:
         """Overwrite what is held of sites whose keys are about to go."""
-        if self.counts[sites].any():
+        if any(self.counts.item(site) for site in sites):
             self._restart()
-        self.high[sites] = self.low[sites] = 0.0
+        for site in sites:
+            self.high[site] = self.low[site] = 0.0
 
     def _restart(self) -> None:
         self.high[:] = self.low[:] = 0.0

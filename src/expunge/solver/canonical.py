@@ -6,41 +6,55 @@ or clipped; the exact optimum is *evaluated*, and rounded once.
 
 On the margin of the candidate the solution is refined in pairs of doubles until a bound of its error, ‖α − α*‖₂ ≤
 N(½‖r‖₂ + 2√s·|m|) for residual r, missing mass m and N ≥ ‖(K_SS + 11ᵀ)⁻¹‖₂, tells the nearest doubles. (With
-d = α − α* and A = K_SS + 11ᵀ: 2Ad = −r − η·1 and Σd = m. Eliminating η leaves −½A⁻¹r projected in the norm of A, at most
-½N‖r‖, and m·A⁻¹1/(1ᵀA⁻¹1), where 1ᵀA⁻¹1 ≥ ½. The offset is off by at most 6|m| + 2√N‖r‖.) The box is checked with that
-error, the sign of every other slack with a bound of its rounding, and again in pairs where that is too coarse. A site
-on the wrong side is moved and the margin solved again; what pairs do not decide goes to `exact_optimum`, in balls.
+d = α − α* and A = K_SS + 11ᵀ: 2Ad = −r − η·1 and Σd = m. Eliminating η leaves −½A⁻¹r projected in the norm of A, at
+most ½N‖r‖, and m·A⁻¹1/(1ᵀA⁻¹1), where 1ᵀA⁻¹1 ≥ ½. The offset is off by at most 6|m| + 2√N‖r‖.) The box is checked with
+that error, the sign of every other slack with a bound of its rounding, and again in pairs where that is too coarse. A
+site on the wrong side is moved and the margin solved again; what pairs do not decide goes to `exact_optimum`, in balls.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from expunge.problem.check import StateCheck
 from expunge.problem.kernel import kernel_error
 from expunge.problem.kernel_pairs import kernel_pairs, pair_error, two_product, two_sum
+from expunge.problem.tolerances import PUBLISHED
 from expunge.solver.active_set import enter, leave, next_free, settle
+from expunge.solver.candidate_check import check_candidate
 from expunge.solver.exact_optimum import pair_products, solve_exactly
 from expunge.solver.margin_factor import MarginFactor, forward_pair, solve_halfway
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
-from expunge.types import IndexArray, Matrix, Vector
+from expunge.types import IndexArray, Matrix, StatusArray, Vector
 
-__all__ = ["canonical", "slack_error"]
+__all__ = ["Exactness", "canonical", "slack_error"]
+
+# What decided the last bits of a state.
+Exactness = Literal["pairs", "balls"]
 
 _U = 2.0**-53
 # Rounds of pivots on pairs before balls take over.
 ROUNDS = 12
 
 
+class PairTables(NamedTuple):
+    """The margin system in pairs, by slot, as compiled functions take it."""
+
+    gram_high: Matrix
+    gram_low: Matrix
+    sum_high: Vector
+    sum_low: Vector
+    sum_error: Vector
+
+
 @njit(cache=True, nogil=True)
 def _residual(
-    gram_high: Matrix,
-    gram_low: Matrix,
-    sum_high: Vector,
-    sum_low: Vector,
+    pairs: PairTables,
     slots: IndexArray,
     alpha: Vector,
     alpha_low: Vector,
@@ -49,12 +63,14 @@ def _residual(
     cap: float,
     out: Vector,
 ) -> None:
-    """out ← 1 − ρ − 2(C·b + Kα) at each member, from pairs, rounded to doubles at the end."""
+    """Out ← 1 − ρ − 2(C·b + Kα) at each member, from pairs, rounded to doubles at the end."""
     size = slots.size
-    width = gram_high.shape[0]
+    width = 0
+    for k in range(size):
+        width = max(width, slots[k] + 1)
     total, rest = np.zeros(width), np.zeros(width)
     for k in range(size):
-        row, row_low = gram_high[slots[k]], gram_low[slots[k]]
+        row, row_low = pairs.gram_high[slots[k]], pairs.gram_low[slots[k]]
         a, b = alpha[k], alpha_low[k]
         for j in range(width):
             p, e = two_product(row[j], a)
@@ -68,8 +84,8 @@ def _residual(
     level_low -= offset_low
     for k in range(size):
         j = slots[k]
-        p, e = two_product(cap, sum_high[j])
-        e += cap * sum_low[j]
+        p, e = two_product(cap, pairs.sum_high[j])
+        e += cap * pairs.sum_low[j]
         s, f = two_sum(total[j], p)
         f += rest[j] + e
         t, g = two_sum(level, -2.0 * s)
@@ -78,10 +94,7 @@ def _residual(
 
 @njit(cache=True, nogil=True)
 def _refine(
-    gram_high: Matrix,
-    gram_low: Matrix,
-    sum_high: Vector,
-    sum_low: Vector,
+    pairs: PairTables,
     slots: IndexArray,
     factor: Matrix,
     alpha: Vector,
@@ -109,7 +122,7 @@ def _refine(
             s, e = two_sum(s, -alpha[k])
             f += e - alpha_low[k]
         missing = s + f
-        _residual(gram_high, gram_low, sum_high, sum_low, slots, alpha, alpha_low, offset, offset_low, cap, residual)
+        _residual(pairs, slots, alpha, alpha_low, offset, offset_low, cap, residual)
         largest = 0.0
         for k in range(size):
             largest = max(largest, abs(residual[k]))
@@ -197,7 +210,53 @@ def _place(
 
 
 @njit(cache=True, nogil=True)
-def _near(state_slack: Vector, status: Vector, sites: int, error: float) -> IndexArray:
+def _solve(
+    pairs: PairTables,
+    slots: IndexArray,
+    factor: Matrix,
+    members: IndexArray,
+    multiplicity: IndexArray,
+    alpha: Vector,
+    alpha_low: Vector,
+    shares: Vector,
+    offset: float,
+    cap: float,
+    bound_counts: IndexArray,
+    norm: float,
+    kernel: float,
+) -> tuple[int, int, float, float, float, float]:
+    """Refine, bound the errors, and place: (verdict of `_place`, position, offset as a pair, errors of α and ρ).
+
+    `bound_counts` (sites,) counts the bound entries, `norm` bounds ‖(K_SS + 11ᵀ)⁻¹‖₂, and `kernel` the error of a
+    kernel pair. The verdict is −1 where refinement fails.
+    """
+    size = slots.size
+    bound = 0.0
+    for count in bound_counts:
+        bound += count
+    # What the bound entries leave of the mass: 1 − C·bound, exactly.
+    p, e = two_product(cap, bound)
+    s, f = two_sum(1.0, -p)
+    rest, rest_low = two_sum(s, f - e)
+    offset, offset_low, residual, missing = _refine(pairs, slots, factor, alpha, alpha_low, offset, cap, rest, rest_low)
+    if not residual < np.inf:
+        return -1, -1, offset, offset_low, np.inf, np.inf
+    weight, sums = 0.0, 0.0
+    for k in range(size):
+        weight += abs(alpha[k])
+        sums = max(sums, pairs.sum_error[slots[k]])
+    # Every residual is off by the pairs' own errors: of the kernel (members weigh at most 1), the sums, the arithmetic.
+    each = 2.0 * (kernel * weight + cap * sums + (size + 12.0) * 2.0**-104 * (weight + cap * bound + 1.0))
+    missing += (size + 4.0) * 2.0**-105 * (1.0 + weight)
+    residual = (residual + math.sqrt(size) * each) * (1.0 + 1e-9)
+    error = norm * (0.5 * residual + 2.0 * math.sqrt(size) * missing) * (1.0 + 1e-9)
+    offset_error = (6.0 * missing + 2.0 * math.sqrt(norm) * residual) * (1.0 + 1e-9)
+    verdict, position = _place(members, alpha, alpha_low, error, cap, multiplicity, shares)
+    return verdict, position, offset, offset_low, error, offset_error
+
+
+@njit(cache=True, nogil=True)
+def _near(state_slack: Vector, status: StatusArray, sites: int, error: float) -> IndexArray:
     """Sites whose slack is not clearly on its side."""
     found = np.empty(sites, dtype=np.int64)
     size = 0
@@ -220,69 +279,57 @@ def slack_error(state: State) -> float:
     return 2.0 * (kernel_error(state.gram.keys.shape[1]) + (members + 16.0) * _U) * (1.0 + 1e-6) + 4.0 * _U
 
 
-def canonical(state: State) -> str:
-    """Make a candidate that satisfies KKT to rounding the canonical state; say what decided: "pairs" or "balls".
+def canonical(
+    state: State, counts: IndexArray | None = None, tolerance: float = PUBLISHED
+) -> tuple[Exactness, StateCheck]:
+    """Make a candidate that satisfies KKT to rounding the canonical state; return what decided it, and its check.
 
     On exit α and ρ are the nearest doubles by site, `state.share` those of one entry, the groups those of the exact
-    optimum, and the slacks recomputed. Raises SolveError where balls do not decide either.
+    optimum, and the slacks those that the check recomputed. `counts` (sites,) are the entries that each site should
+    hold, the state's own if not given. Raises SolveError where balls do not decide either.
     """
+    expected = state.multiplicity[: state.sites] if counts is None else counts
     if not state.exact:
         _factor(state)
     for _ in range(ROUNDS if state.exact else 0):
-        verdict = _by_pairs(state)
-        if verdict == "pairs":
-            return verdict
+        verdict = _by_pairs(state, expected, tolerance)
+        if isinstance(verdict, StateCheck):
+            return "pairs", verdict
         if verdict == "balls":
             break
     _by_balls(state)
-    return "balls"
+    return "balls", check_candidate(state, expected, tolerance)
 
 
-def _by_pairs(state: State) -> str:
-    """One round: "pairs" when everything is decided, "again" after a pivot, "balls" when pairs are too coarse."""
+def _by_pairs(state: State, expected: IndexArray, tolerance: float) -> StateCheck | Literal["again", "balls"]:
+    """One round: the check when everything is decided, "again" after a pivot, "balls" when pairs are too coarse."""
     members = state.margin.members.copy()
     size = members.size
     counts = state.bound_counts()
     if size == 0:
-        return _empty_margin(state)
+        return _empty_margin(state, expected, tolerance)
     gram, pairs = state.gram, state.gram.pairs
     slots = pairs.follow(members, counts, gram.keys, gram.sigma, state.margin.factor)
     if not math.isfinite(pairs.inverse_norm):
         return "balls"
-    bound = float(counts.sum())
-    p, e = _product(state.cap, bound)
-    rest, rest_low = _difference(1.0, p, e)
-    alpha, alpha_low = state.alpha[members], np.zeros(size)
-    offset, offset_low, residual, missing = _refine(
-        pairs.gram_high,
-        pairs.gram_low,
-        pairs.sum_high,
-        pairs.sum_low,
+    alpha, alpha_low, shares = state.alpha[members], np.zeros(size), np.empty(size)
+    verdict, position, offset, offset_low, error, offset_error = _solve(
+        PairTables(pairs.gram_high, pairs.gram_low, pairs.sum_high, pairs.sum_low, pairs.sum_error),
         slots,
         state.margin.factor,
+        members,
+        state.multiplicity,
         alpha,
         alpha_low,
+        shares,
         state.offset,
         state.cap,
-        rest,
-        rest_low,
+        counts,
+        pairs.inverse_norm,
+        pair_error(gram.keys.shape[1]),
     )
-    if not math.isfinite(residual):
+    if verdict < 0:
         return "balls"
-    # Every residual is off by the pairs' own errors: of the kernel (members weigh at most 1), the sums, the arithmetic.
-    weight = float(np.abs(alpha).sum())
-    each = 2.0 * (
-        pair_error(gram.keys.shape[1]) * weight
-        + state.cap * float(pairs.sum_error[slots].max())
-        + (size + 12.0) * 2.0**-104 * (weight + state.cap * bound + 1.0)
-    )
-    missing += (size + 4.0) * 2.0**-105 * (1.0 + weight)
-    residual = (residual + math.sqrt(size) * each) * (1.0 + 1e-9)
-    norm = pairs.inverse_norm
-    error = norm * (0.5 * residual + 2.0 * math.sqrt(size) * missing) * (1.0 + 1e-9)
-    offset_error = (6.0 * missing + 2.0 * math.sqrt(norm) * residual) * (1.0 + 1e-9)
-    shares = np.empty(size)
-    verdict, position = _place(members, alpha, alpha_low, error, state.cap, state.multiplicity, shares)
     if verdict in (1, 2):
         state.alpha[members], state.offset = alpha, offset
         leave(state, position, RESERVE if verdict == 1 else BOUND)
@@ -291,13 +338,13 @@ def _by_pairs(state: State) -> str:
             settle(state)
         return "again"
     if size == 1:
-        exact = 1 - Fraction(state.cap) * int(bound)
+        exact = 1 - Fraction(state.cap) * int(counts.sum())
         alpha[0], shares[0] = float(exact), float(exact / int(state.multiplicity[members[0]]))
         verdict = 0 if 0 < exact < Fraction(state.cap) * int(state.multiplicity[members[0]]) else 3
     if verdict == 3 or not _rounds_to(offset, offset_low, offset_error):
         return "balls"
     state.alpha[members], state.offset = alpha, offset
-    state.recompute_slacks()
+    check = check_candidate(state, expected, tolerance)
     near = _near(state.slack, state.status, state.sites, slack_error(state))
     if near.size:
         exact_error = 2.0 * math.sqrt(size) * error + offset_error
@@ -305,7 +352,7 @@ def _by_pairs(state: State) -> str:
         if moved != "clear":
             return moved
     _publish_shares(state, members, shares)
-    return "pairs"
+    return check
 
 
 def _decide_near(
@@ -317,10 +364,11 @@ def _decide_near(
     offset: float,
     offset_low: float,
     error: float,
-) -> str:
+) -> Literal["clear", "again", "balls"]:
     """Slacks close to zero, in pairs: "clear" if all are of their sign, "again" after a pivot, else "balls"."""
-    slack, wrong = _pair_slacks(state, near, members, alpha, alpha_low, offset, offset_low)
-    wrong += error
+    high, low, wrong = _pair_slacks(state, near, members, alpha, alpha_low, offset, offset_low)
+    slack = high + low
+    wrong += error + 2.0**-52 * float(np.abs(slack).max())
     bound = state.status[near] == BOUND
     signed = np.where(bound, -slack, slack)
     if (signed > wrong).all():
@@ -341,8 +389,8 @@ def _pair_slacks(
     alpha_low: Vector,
     offset: float,
     offset_low: float,
-) -> tuple[Vector, float]:
-    """Slacks at some sites in pairs, and a bound of the error beside that of α and ρ."""
+) -> tuple[Vector, Vector, float]:
+    """Slacks at some sites in pairs, high and low, and a bound of the error beside that of α and ρ."""
     gram = state.gram
     counts = state.bound_counts()
     bound = np.flatnonzero(counts)
@@ -354,16 +402,16 @@ def _pair_slacks(
     high, low = kernel_pairs(gram.keys[sites], gram.keys, active, gram.sigma)
     total, rest = pair_products(high, low, weights, weights_low)
     level, level_low = _difference(offset, 1.0, -offset_low)
-    slack = np.empty(sites.size)
+    slack, slack_low = np.empty(sites.size), np.empty(sites.size)
     for place in range(sites.size):
         s, e = _plain_sum(2.0 * float(total[place]), level)
-        slack[place] = s + (e + (2.0 * float(rest[place]) + level_low))
+        slack[place], slack_low[place] = _plain_sum(s, e + (2.0 * float(rest[place]) + level_low))
     weight = float(np.abs(weights).sum())
     error = 2.0 * weight * (pair_error(gram.keys.shape[1]) + (active.size + 8.0) * 2.0**-103) + 2.0**-100
-    return slack, error + 2.0**-52 * float(np.abs(slack).max(initial=0.0))
+    return slack, slack_low, error
 
 
-def _empty_margin(state: State) -> str:
+def _empty_margin(state: State, expected: IndexArray, tolerance: float) -> StateCheck | Literal["again", "balls"]:
     """No free site: right only if the bound sites have all the mass, exactly, and the groups are clearly apart."""
     counts = state.bound_counts()
     held = Fraction(state.cap) * int(counts.sum())
@@ -386,26 +434,40 @@ def _empty_margin(state: State) -> str:
     if reserve.size and not float(slack[reserve].min()) > highest + 4.0 * coarse:
         return "balls"
     nothing = np.zeros(0)
-    exact, error = _pair_slacks(state, nearest, nearest[:0], nothing, nothing, 0.0, 0.0)
-    lower, upper = -(float(exact.max()) + error), -(float(exact.max()) - error)
-    if lower != upper or not abs(lower) > 2.0**-40:
+    high, low, error = _pair_slacks(state, nearest, nearest[:0], nothing, nothing, 0.0, 0.0)
+    first = int(np.lexsort((low, high))[-1])
+    offset, offset_low = -float(high[first]), -float(low[first])
+    if not (_rounds_to(offset, offset_low, error) and abs(offset) > 2.0**-40):
         return "balls"
-    state.offset = lower
-    state.recompute_slacks()
+    state.offset = offset
+    check = check_candidate(state, expected, tolerance)
     _publish_shares(state, nearest[:0], nothing)
-    return "pairs"
+    return check
 
 
 def _publish_shares(state: State, members: IndexArray, shares: Vector) -> None:
-    share = np.zeros(state.alpha.size)
-    share[: state.sites][state.status[: state.sites] == BOUND] = state.cap
-    share[members] = shares
-    state.share = share
+    state.share = _shares(state.status, state.sites, state.cap, members, shares)
+
+
+@njit(cache=True, nogil=True)
+def _shares(status: StatusArray, sites: int, cap: float, members: IndexArray, shares: Vector) -> Vector:
+    """Coefficient of one entry at each site."""
+    found = np.zeros(status.size)
+    for site in range(sites):
+        if status[site] == BOUND:
+            found[site] = cap
+    for k in range(members.size):
+        found[members[k]] = shares[k]
+    return found
 
 
 def _factor(state: State) -> None:
     """Give a candidate without a factor one for its free sites; `state.exact` says whether that went well."""
-    members = np.flatnonzero(state.status[: state.sites] == MARGIN)
+    status, alpha = state.status[: state.sites], state.alpha[: state.sites]
+    # A foreign solver's groups are a guess like its coefficients; outside the margin the group decides.
+    alpha[(status == RESERVE) | (status == ABSENT)] = 0.0
+    alpha[status == BOUND] = state.ceiling[: state.sites][status == BOUND]
+    members = np.flatnonzero(status == MARGIN)
     state.gram.require(members)
     state.margin = MarginFactor()
     state.exact = members.size == 0 or state.margin.refresh(members, state.gram.block(members, members))
@@ -433,16 +495,15 @@ def _by_balls(state: State) -> None:
     state.offset = found.offset
     # A margin that double precision cannot factor is no starting point for a path.
     _factor(state)
-    state.recompute_slacks()
 
 
 def _product(a: float, b: float) -> tuple[float, float]:
-    p = a * b
-    return p, float(Fraction(a) * Fraction(b) - Fraction(p))
+    p, e = two_product(a, b)
+    return float(p), float(e)
 
 
 def _difference(a: float, b: float, b_low: float) -> tuple[float, float]:
-    """a − b − b_low as a pair."""
+    """A − b − b_low as a pair."""
     s, e = _plain_sum(a, -b)
     t, f = _plain_sum(s, e - b_low)
     return t, f

@@ -85,6 +85,25 @@ def _sums(
 
 
 @njit(cache=True, nogil=True)
+def _slacks(
+    rows: Matrix,
+    site_of: IndexArray,
+    count: int,
+    alpha: Vector,
+    bound_counts: IndexArray,
+    high: Vector,
+    low: Vector,
+    cap: float,
+    sites: int,
+    offset: float,
+    out: Vector,
+) -> None:
+    sums = _sums(rows, site_of, count, alpha, bound_counts, high, low, cap, sites)
+    for site in range(sites):
+        out[site] = 2.0 * sums[site] + (offset - 1.0)
+
+
+@njit(cache=True, nogil=True)
 def _block(rows: Matrix, row_of: IndexArray, picked: IndexArray, columns: IndexArray) -> Matrix:
     out = np.empty((picked.size, columns.size))
     for i in range(picked.size):
@@ -233,9 +252,15 @@ class KernelRows:
         count = _retain(self.keys, self.rows, self.row_of, self.site_of, self.count, self.sites, status, wiped)
         self.count = int(count)
         if gone:
-            self.bound.forget(wiped)
-            self.pairs.forget(wiped)
+            self.bound.forget(gone)
+            self.pairs.forget(gone)
         self.pairs.retain(status)
+
+    def slacks(self, alpha: Vector, bound_counts: IndexArray, cap: float, offset: float, out: Vector) -> None:
+        """G = ρ − 1 + 2Kα at every site, written to the first places of `out`."""
+        self.count_bound(bound_counts)
+        sums = self.bound.high, self.bound.low
+        _slacks(self.rows, self.site_of, self.count, alpha, bound_counts, *sums, cap, self.sites, offset, out)
 
     def sums(self, alpha: Vector, bound_counts: IndexArray, cap: float) -> Vector:
         """Kα at every site, (sites,): rows of sites that are not bound, and the bound keys' sums.

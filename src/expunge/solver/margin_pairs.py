@@ -13,12 +13,14 @@ succeeds in floating point, the smallest eigenvalue is at least c less the round
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 from numba import njit
 
-from expunge.problem.kernel_pairs import kernel_pairs, pair_error, two_product, two_sum
+from expunge.problem.kernel_pairs import KernelWidth, fill_pairs, kernel_width, pair_error, two_product, two_sum
 from expunge.solver.margin_factor import backward, forward
 from expunge.types import IndexArray, Matrix, StatusArray, Vector
 
@@ -28,28 +30,104 @@ _U = 2.0**-53
 MARGIN = 1
 # How far the maintained bound may grow beyond a fresh one before it is found afresh.
 GROWTH = 64.0
+# New members whose pairs are made together.
+ROWS = 32
 
 
 @njit(cache=True, nogil=True)
-def _accumulate(high: Vector, low: Vector, times: float, sum_high: Vector, sum_low: Vector, count: int) -> None:
-    """sums += times · (high + low), each renormalized."""
-    for j in range(count):
-        p, e = two_product(times, high[j])
-        e += times * low[j]
-        s, f = two_sum(sum_high[j], p)
-        f += e + sum_low[j]
-        t = s + f
-        sum_high[j] = t
-        sum_low[j] = f - (t - s)
+def _recount(
+    bound_counts: IndexArray,
+    counts: IndexArray,
+    keys: Matrix,
+    site_of: IndexArray,
+    size: int,
+    width: KernelWidth,
+    error: float,
+    sum_high: Vector,
+    sum_low: Vector,
+    sum_error: Vector,
+) -> bool:
+    """Bring `counts` to `bound_counts`, and the sums of `size` slots along; False, with `counts` alone changed, if
+    the sums are made faster from nothing.
+
+    Kernel pairs are off by `error`. Sites beyond `bound_counts` count nothing.
+    """
+    changed, counted = 0, 0
+    sites = bound_counts.size
+    for site in range(counts.size):
+        now = bound_counts[site] if site < sites else 0
+        if now != counts[site]:
+            changed += 1
+        if now:
+            counted += 1
+    follows = changed <= 4 + counted // 2
+    high, low = np.empty((1, size)), np.empty((1, size))
+    for site in range(counts.size):
+        now = bound_counts[site] if site < sites else 0
+        if now == counts[site]:
+            continue
+        if follows and size:
+            times = float(now - counts[site])
+            fill_pairs(keys[site : site + 1], keys, site_of[:size], width, high, low)
+            for j in range(size):
+                p, e = two_product(times, high[0, j])
+                e += times * low[0, j]
+                s, f = two_sum(sum_high[j], p)
+                f += e + sum_low[j]
+                t = s + f
+                sum_high[j] = t
+                sum_low[j] = f - (t - s)
+                sum_error[j] += abs(times) * error + 4.0 * _U * _U * (abs(t) + abs(times))
+        counts[site] = now
+    return follows
 
 
 @njit(cache=True, nogil=True)
-def _total(high: Vector, low: Vector, counts: IndexArray) -> tuple[float, float]:
-    """Σ counts · (high + low) as a pair."""
-    total, rest = np.zeros(1), np.zeros(1)
-    for k in range(counts.size):
-        _accumulate(high[k : k + 1], low[k : k + 1], float(counts[k]), total, rest, 1)
-    return total[0], rest[0]
+def _enter(
+    new: IndexArray,
+    first: int,
+    counts: IndexArray,
+    keys: Matrix,
+    site_of: IndexArray,
+    slot_of: IndexArray,
+    width: KernelWidth,
+    error: float,
+    gram_high: Matrix,
+    gram_low: Matrix,
+    sum_high: Vector,
+    sum_low: Vector,
+    sum_error: Vector,
+) -> None:
+    """Fill the slots from `first` on for new sites: their pairs with every slot, and their sums."""
+    size = first + new.size
+    bound = np.flatnonzero(counts)
+    columns = np.empty(size + bound.size, dtype=np.int64)
+    for row in range(new.size):
+        site_of[first + row] = new[row]
+        slot_of[new[row]] = first + row
+    columns[:size] = site_of[:size]
+    columns[size:] = bound
+    for start in range(0, new.size, ROWS):
+        part = new[start : start + ROWS]
+        high, low = np.empty((part.size, columns.size)), np.empty((part.size, columns.size))
+        fill_pairs(keys[part], keys, columns, width, high, low)
+        for row in range(part.size):
+            slot = first + start + row
+            for other in range(size):
+                gram_high[slot, other] = gram_high[other, slot] = high[row, other]
+                gram_low[slot, other] = gram_low[other, slot] = low[row, other]
+            s, r, total = 0.0, 0.0, 0.0
+            for k in range(bound.size):
+                times = float(counts[bound[k]])
+                p, e = two_product(times, high[row, size + k])
+                e += times * low[row, size + k]
+                t, f = two_sum(s, p)
+                f += e + r
+                s = t + f
+                r = f - (s - t)
+                total += times
+            sum_high[slot], sum_low[slot] = s, r
+            sum_error[slot] = total * error + 4.0 * bound.size * _U * _U * total
 
 
 @njit(cache=True, nogil=True)
@@ -73,13 +151,18 @@ def _entered(gram: Matrix, slots: IndexArray, factor: Matrix, size: int, norm: f
     total = 0.0
     for i in range(size):
         total += solved[i]
+    # Row by row in slot order, so that the inner loop runs along memory.
+    width = 0
+    for i in range(size):
+        width = max(width, slots[i] + 1)
+    along = np.full(width, total)
+    for j in range(size):
+        row, weight = gram[slots[j]], solved[j]
+        for i in range(width):
+            along[i] += row[i] * weight
     residual, product = 0.0, 0.0
     for i in range(size):
-        row = gram[slots[i]]
-        along = total
-        for j in range(size):
-            along += row[slots[j]] * solved[j]
-        off = abs(column[i] - along) + (size + 6.0) * _U * (2.0 + 2.0 * length)
+        off = abs(column[i] - along[slots[i]]) + (size + 6.0) * _U * (2.0 + 2.0 * length)
         residual += off * off
         product += column[i] * solved[i]
     error = norm * math.sqrt(residual) * (1.0 + 1e-10)
@@ -88,6 +171,73 @@ def _entered(gram: Matrix, slots: IndexArray, factor: Matrix, size: int, norm: f
         return np.inf
     reach = math.sqrt(squared) * (1.0 + 1e-10) + error
     return (norm + (1.0 + reach * reach) / pivot) * (1.0 + 1e-10)
+
+
+@njit(cache=True, nogil=True)
+def _slots(members: IndexArray, slot_of: IndexArray) -> tuple[IndexArray, int]:
+    """Slots of the members, and how many have none."""
+    slots, missing = np.empty(members.size, dtype=np.int64), 0
+    for k in range(members.size):
+        slots[k] = slot_of[members[k]]
+        if slots[k] < 0:
+            missing += 1
+    return slots, missing
+
+
+@njit(cache=True, nogil=True)
+def _known_first(members: IndexArray, known: npt.NDArray[np.bool_]) -> int:
+    """How many members are known, if those come first; −1 if one comes after a member that is not."""
+    first = 0
+    while first < members.size and known[members[first]]:
+        first += 1
+    for position in range(first, members.size):
+        if known[members[position]]:
+            return -1
+    return first
+
+
+@njit(cache=True, nogil=True)
+def _move_last(
+    slot: int,
+    size: int,
+    site_of: IndexArray,
+    slot_of: IndexArray,
+    gram_high: Matrix,
+    gram_low: Matrix,
+    sum_high: Vector,
+    sum_low: Vector,
+    sum_error: Vector,
+) -> None:
+    """Move the last of `size` slots to `slot`, and overwrite what was there and what the last one held."""
+    last = size - 1
+    slot_of[site_of[slot]] = -1
+    if slot != last:
+        site_of[slot] = site_of[last]
+        slot_of[site_of[slot]] = slot
+        for other in range(size):
+            gram_high[slot, other] = gram_high[last, other]
+            gram_low[slot, other] = gram_low[last, other]
+        gram_high[slot, slot], gram_low[slot, slot] = gram_high[last, last], gram_low[last, last]
+        for other in range(size):
+            gram_high[other, slot] = gram_high[slot, other]
+            gram_low[other, slot] = gram_low[slot, other]
+        sum_high[slot], sum_low[slot], sum_error[slot] = sum_high[last], sum_low[last], sum_error[last]
+    for other in range(size):
+        gram_high[last, other] = gram_high[other, last] = 0.0
+        gram_low[last, other] = gram_low[other, last] = 0.0
+    sum_high[last] = sum_low[last] = sum_error[last] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def _off_margin(site_of: IndexArray, size: int, status: StatusArray) -> IndexArray:
+    """Slots of sites that are not on the margin, the last first."""
+    found = np.empty(size, dtype=np.int64)
+    count = 0
+    for slot in range(size - 1, -1, -1):
+        if status[site_of[slot]] != MARGIN:
+            found[count] = slot
+            count += 1
+    return found[:count].copy()
 
 
 class MarginPairs:
@@ -105,14 +255,14 @@ class MarginPairs:
         self.sum_error: Vector = np.zeros(8)
         self.inverse_norm = math.inf
         self._fresh_norm = math.inf
-        # Members for which `inverse_norm` holds.
-        self._known: set[int] = set()
+        # By site: whether `inverse_norm` holds for it, together with all others that it holds for.
+        self._known: npt.NDArray[np.bool_] = np.zeros(capacity, dtype=np.bool_)
 
     def grown(self, capacity: int) -> MarginPairs:
         """The same, with room for more sites."""
-        for name, empty in (("slot_of", -1), ("counts", 0)):
+        for name, empty in (("slot_of", -1), ("counts", 0), ("_known", False)):
             old = getattr(self, name)
-            new = np.full(capacity, empty, dtype=np.int64)
+            new = np.full(capacity, empty, dtype=old.dtype)
             new[: old.size] = old
             setattr(self, name, new)
         return self
@@ -131,20 +281,19 @@ class MarginPairs:
             setattr(copy, name, getattr(self, name).copy())
         copy.size = self.size
         copy.inverse_norm, copy._fresh_norm = self.inverse_norm, self._fresh_norm
-        copy._known = {int(numbers[site]) for site in self._known}
+        copy._known[numbers[np.flatnonzero(self._known)]] = True
         return copy
 
-    def forget(self, sites: IndexArray) -> None:
+    def forget(self, sites: Sequence[int]) -> None:
         """Drop every sum that counts one of these sites, whose keys are about to go."""
-        if self.counts[sites].any():
+        if any(self.counts.item(site) for site in sites):
             self._restart()
             self.counts[:] = 0
 
     def retain(self, status: StatusArray) -> None:
         """Drop sites that are not on the margin, and overwrite what was held of them."""
-        for slot in range(self.size - 1, -1, -1):
-            if status[self.site_of[slot]] != MARGIN:
-                self._drop(slot)
+        for slot in _off_margin(self.site_of, self.size, status).tolist():
+            self._drop(slot)
 
     def follow(
         self, members: IndexArray, bound_counts: IndexArray, keys: Matrix, sigma: float, factor: Matrix
@@ -153,18 +302,27 @@ class MarginPairs:
 
         `members` are in the order of `factor`, the Cholesky factor of K_SS + 11ᵀ.
         """
-        self._count(bound_counts, keys, sigma)
-        new = members[self.slot_of[members] < 0]
-        if new.size:
-            self._enter(new, keys, sigma)
-        slots = self.slot_of[members]
+        width, error = kernel_width(sigma), pair_error(keys.shape[1])
+        sums = self.sum_high, self.sum_low, self.sum_error
+        if not _recount(bound_counts, self.counts, keys, self.site_of, self.size, width, error, *sums):
+            self._restart()
+        slots, missing = _slots(members, self.slot_of)
+        if missing:
+            new = members[slots < 0]
+            first = self.size
+            self._reserve(first + new.size)
+            sums = self.sum_high, self.sum_low, self.sum_error
+            gram = self.gram_high, self.gram_low
+            _enter(new, first, self.counts, keys, self.site_of, self.slot_of, width, error, *gram, *sums)
+            self.size = first + new.size
+            slots = self.slot_of[members]
         self._bound_inverse(members, slots, factor)
         return slots
 
     def refresh_norm(self, members: IndexArray, slots: IndexArray, pivot: float) -> None:
         """Find `inverse_norm` afresh: O(s³). `pivot` is the factor's smallest, an upper bound of the eigenvalue."""
         self.inverse_norm = self._fresh_norm = math.inf
-        self._known = set(members.tolist())
+        self._know(members)
         size = slots.size
         matrix = self.gram_high[np.ix_(slots, slots)] + 1.0
         # What rounding may add to an eigenvalue: of the entries, of the shift, and of the factorization itself.
@@ -184,79 +342,30 @@ class MarginPairs:
     def _bound_inverse(self, members: IndexArray, slots: IndexArray, factor: Matrix) -> None:
         """Keep `inverse_norm` for the members: by single entries where those entered last, else afresh."""
         size = members.size
-        listed = members.tolist()
-        known = 0
-        while known < size and listed[known] in self._known:
-            known += 1
-        steady = known > 0 and self.inverse_norm < GROWTH * self._fresh_norm and math.isfinite(self.inverse_norm)
-        if steady and not any(site in self._known for site in listed[known:]):
+        known = int(_known_first(members, self._known))
+        if known > 0 and self.inverse_norm < GROWTH * self._fresh_norm and math.isfinite(self.inverse_norm):
             norm = self.inverse_norm
             for position in range(known, size):
                 norm = float(_entered(self.gram_high, slots, factor, position, norm))
             if norm < GROWTH * self._fresh_norm:
-                self.inverse_norm, self._known = norm, set(listed)
+                self.inverse_norm = norm
+                if known < size:
+                    # It need not hold for members that left before these came.
+                    self._know(members)
                 return
         if size:
             self.refresh_norm(members, slots, float(np.min(np.diagonal(factor)[:size] ** 2)))
 
-    def _count(self, bound_counts: IndexArray, keys: Matrix, sigma: float) -> None:
-        """Bring the sums to these bound entries."""
-        sites = bound_counts.size
-        changed = np.flatnonzero(bound_counts != self.counts[:sites])
-        if self.counts[sites:].any():
-            self.counts[sites:] = 0
-            self._restart()
-        if changed.size == 0:
-            return
-        if self.size:
-            if changed.size > 4 + np.count_nonzero(bound_counts) // 2:
-                self._restart()
-            else:
-                high, low = kernel_pairs(keys[changed], keys, self.site_of[: self.size], sigma)
-                error = pair_error(keys.shape[1])
-                for row, site in enumerate(changed.tolist()):
-                    times = float(bound_counts[site] - self.counts[site])
-                    _accumulate(high[row], low[row], times, self.sum_high, self.sum_low, self.size)
-                    self.sum_error[: self.size] += abs(times) * error + 4.0 * _U * _U * (
-                        np.abs(self.sum_high[: self.size]) + abs(times)
-                    )
-        self.counts[:sites] = bound_counts
-
-    def _enter(self, new: IndexArray, keys: Matrix, sigma: float) -> None:
-        first, size = self.size, self.size + new.size
-        self._reserve(size)
-        self.site_of[first:size] = new
-        self.slot_of[new] = np.arange(first, size)
-        self.size = size
-        bound = np.flatnonzero(self.counts)
-        high, low = kernel_pairs(keys[new], keys, np.concatenate([self.site_of[:size], bound]), sigma)
-        self.gram_high[first:size, :size], self.gram_low[first:size, :size] = high[:, :size], low[:, :size]
-        self.gram_high[:size, first:size], self.gram_low[:size, first:size] = high[:, :size].T, low[:, :size].T
-        counts = self.counts[bound]
-        total = float(counts.sum())
-        for row in range(new.size):
-            slot = first + row
-            self.sum_high[slot], self.sum_low[slot] = _total(high[row, size:], low[row, size:], counts)
-        self.sum_error[first:size] = total * pair_error(keys.shape[1]) + 4.0 * bound.size * _U * _U * total
+    def _know(self, members: IndexArray) -> None:
+        self._known[:] = False
+        self._known[members] = True
 
     def _drop(self, slot: int) -> None:
         """Take a slot out, the last one moving into its place."""
-        last = self.size - 1
-        self._known.discard(int(self.site_of[slot]))
-        self.slot_of[self.site_of[slot]] = -1
-        if slot != last:
-            self.site_of[slot] = self.site_of[last]
-            self.slot_of[self.site_of[slot]] = slot
-            for table in (self.gram_high, self.gram_low):
-                table[slot, : self.size] = table[last, : self.size]
-                table[: self.size, slot] = table[: self.size, last]
-                table[slot, slot] = table[last, last]
-            for sums in (self.sum_high, self.sum_low, self.sum_error):
-                sums[slot] = sums[last]
-        for table in (self.gram_high, self.gram_low):
-            table[last, : self.size] = table[: self.size, last] = 0.0
-        self.sum_high[last] = self.sum_low[last] = self.sum_error[last] = 0.0
-        self.size = last
+        self._known[self.site_of[slot]] = False
+        tables = self.gram_high, self.gram_low, self.sum_high, self.sum_low, self.sum_error
+        _move_last(slot, self.size, self.site_of, self.slot_of, *tables)
+        self.size -= 1
 
     def _restart(self) -> None:
         """Forget every slot."""
@@ -269,7 +378,7 @@ class MarginPairs:
         capacity = self.site_of.size
         if needed <= capacity:
             return
-        capacity = max(needed + 8, 2 * capacity)
+        capacity = needed + max(32, needed // 4)
         for name in ("gram_high", "gram_low"):
             table = np.zeros((capacity, capacity))
             table[: self.size, : self.size] = getattr(self, name)[: self.size, : self.size]

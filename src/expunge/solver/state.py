@@ -176,7 +176,4 @@ class State:
 
     def recompute_slacks(self) -> None:
         """G = ρ − 1 + 2Kα at every site, from the kernel rows, whatever was there before."""
-        slack = self.gram.sums(self.alpha, self.bound_counts(), self.cap)
-        slack *= 2.0
-        slack += self.offset - 1.0
-        self.slack[: self.sites] = slack
+        self.gram.slacks(self.alpha, self.bound_counts(), self.cap, self.offset, self.slack)

@@ -17,14 +17,17 @@ _REFUSALS: dict[str, type[Refused]] = {cls.__name__: cls for cls in (AdmissionRe
 class SignedReceipt(EditRecord):
     """The record of an edit that is durable, and leaf ``index`` of the store's ledger: the signed ``envelope``.
 
-    ``memory`` is the memory's UUID and ``edit`` its edit number, as the envelope has them. ``measured`` is the receipt
-    with residuals, paths and times; it is kept nowhere, so a repeated answer does not have it.
+    ``memory`` is the memory's UUID and ``edit`` its edit number, as the envelope has them. ``waiting`` is None, or the
+    reason why the database's files still hold the secrets that the edit erased; it is part of the answer and not of
+    the signed envelope, because it ends. ``measured`` is the receipt with residuals, paths and times; it is kept
+    nowhere, so a repeated answer does not have it.
     """
 
     index: int
     memory: str
     edit: int
     envelope: bytes = field(repr=False)
+    waiting: str | None = field(default=None, compare=False)
     measured: Receipt | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -37,17 +40,19 @@ class SignedReceipt(EditRecord):
 
     def to_json(self) -> dict[str, Any]:
         """The record with its place in the ledger; the envelope is left out."""
-        return super().to_json() | {"index": self.index, "memory": self.memory, "edit": self.edit}
+        place = {"index": self.index, "memory": self.memory, "edit": self.edit}
+        return super().to_json() | place | {"waiting": self.waiting}
 
 
-def receipt_from_json(document: dict[str, Any], envelope: bytes) -> SignedReceipt:
-    """The receipt whose `to_json` was kept, and its envelope from the ledger."""
+def receipt_from_json(document: dict[str, Any], envelope: bytes, waiting: str | None = None) -> SignedReceipt:
+    """The receipt whose `to_json` was kept, its envelope from the ledger, and what the files hold now."""
     return SignedReceipt(
         **document
         | {
             "applied": tuple(document["applied"]),
             "does_not_cover": tuple(document["does_not_cover"]),
             "refusal": None if document["refusal"] is None else RefusalReason(**document["refusal"]),
+            "waiting": waiting,
         },
         envelope=envelope,
     )

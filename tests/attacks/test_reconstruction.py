@@ -1,0 +1,51 @@
+"""What an attacker who saw more can do: the attacks succeed, so that the documents may say what is left."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attackers.preprocessing import candidates_by_width, median_width, on_grid, row_from_mean
+from attackers.reconstruction import from_coefficients, from_scores
+from expunge import Memory
+
+
+def drawn(seed: int) -> tuple[Memory, int]:
+    rng = np.random.default_rng(seed)
+    memory = Memory.fit(rng.standard_normal((41, 4)), rng.standard_normal((41, 2)), sigma=2.0, cap=1 / 16)
+    return memory, int(memory.partition.margin[0])
+
+
+def test_coefficients_from_before_give_the_erased_key_back() -> None:
+    for seed in range(5):
+        memory, row = drawn(seed)
+        others, alpha = np.delete(memory.keys, row, axis=0), np.delete(memory.coefficients, row)
+        found = from_coefficients(others, alpha, memory.offset, memory.cap, memory.sigma)
+        assert found is not None
+        np.testing.assert_allclose(found, memory.keys[row], atol=1e-10)
+
+
+def test_coefficients_from_after_give_nothing() -> None:
+    memory, row = drawn(0)
+    memory.delete(memory.ids[row])
+    assert from_coefficients(memory.keys, memory.coefficients, memory.offset, memory.cap, memory.sigma) is None
+
+
+def test_scores_from_before_give_the_erased_key_back() -> None:
+    memory, row = drawn(1)
+    rng = np.random.default_rng(1)
+    others, queries = np.delete(memory.keys, row, axis=0), rng.standard_normal((16, 4))
+    scores = memory.score(queries)
+    found = from_scores(others, memory.values[1:], queries, scores, cap=memory.cap, sigma=2.0, rng=rng)
+    np.testing.assert_allclose(found, memory.keys[row], atol=1e-6)
+
+
+def test_a_mean_gives_a_row_back_and_a_median_few_candidates() -> None:
+    rng = np.random.default_rng(2)
+    rows, candidates = rng.standard_normal((59, 6)), [*rng.standard_normal((50, 6))]
+    mean = np.vstack([rows, candidates[3]]).mean(axis=0)
+    np.testing.assert_allclose(row_from_mean(mean, rows), candidates[3], atol=1e-12)
+    exact = median_width(rows, candidates[3], grid=False)
+    coarse = median_width(rows, candidates[3], grid=True)
+    assert coarse == on_grid(exact)
+    assert len(candidates_by_width(rows, candidates, exact, grid=False)) < 10
+    assert len(candidates_by_width(rows, candidates, coarse, grid=True)) > 30
