@@ -1,9 +1,10 @@
 """Proofs of every state that the sequential grid passes through, of planted degenerate ones, and their cost by size.
 
-Three tables. *Grid*: every k-th operation of the sequential audit's trajectories, driven through `Memory`: proved,
-undecidable, disproved, how many needed more than 53 bits, the time of a proof and of its verification from the
-bytes. *Planted*: instances with an exact tie, which must come out undecidable, and near ties, which must not.
-*Size*: the latency audit's data at n = 64 … 2,048; the first tier, ball arithmetic from the start, and the verifier.
+Three tables. *Grid*: every k-th operation of the sequential audit's trajectories, driven through `Memory`: groups and
+weights proved, undecidable, disproved, how many needed more than 106 bits, the time of a proof and of its verification
+from the bytes. *Planted*: groups with an exact tie, which must come out undecidable, and near ties, which must not.
+*Size*: the latency audit's data at n = 64 … 2,048; a proof, its verification, and `verify_state`, which evaluates every
+slack in balls.
 Writes benchmarks/results/proofs.json; a grid state that is not proved, a planted tie that is, or a proof that does not
 verify, ends the run with status 1.
 """
@@ -26,16 +27,13 @@ from expunge import Memory
 from expunge.audit.experiments.trajectories import sequential_grid
 from expunge.certificates.proof import Proof, prove_partition
 from expunge.verify.proof import verify_proof
+from expunge.verify.state import verify_state
 from record import describe, write_result
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = (64, 128, 512, 2048)
 
 Array = npt.NDArray[np.float64]
-
-
-def prove(memory: Memory, first_bits: int = 53) -> Proof:
-    return prove_partition(memory.keys, memory.coefficients, cap=memory.cap, sigma=memory.sigma, first_bits=first_bits)
 
 
 def timed_verify(proof: Proof, memory: Memory) -> float:
@@ -45,13 +43,27 @@ def timed_verify(proof: Proof, memory: Memory) -> float:
     return time.perf_counter() - started
 
 
+def timed_state(memory: Memory) -> float:
+    started = time.perf_counter()
+    verify_state(memory.keys, memory.coefficients, memory.offset, cap=memory.cap, sigma=memory.sigma)
+    return time.perf_counter() - started
+
+
 def grid(seeds: range, every: int, verify_every: int) -> list[dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for trajectory in sequential_grid(seeds):
         n, d = trajectory.keys.shape
         row = rows.setdefault(
             f"{trajectory.regime} n={n} d={d}",
-            {"outcomes": Counter(), "beyond_53": 0, "most_bits": 0, "prove": [], "verify": [], "bytes": [], "open": []},
+            {
+                "outcomes": Counter(),
+                "beyond_106": 0,
+                "most_bits": 0,
+                "prove": [],
+                "verify": [],
+                "bytes": [],
+                "open": [],
+            },
         )
         memory = Memory.fit(
             trajectory.keys, trajectory.values, sigma=trajectory.sigma, cap=trajectory.cap, ids=trajectory.names
@@ -64,9 +76,9 @@ def grid(seeds: range, every: int, verify_every: int) -> list[dict[str, Any]]:
                 memory.admit(operation.key, operation.value, id=operation.name)
             if step % every:
                 continue
-            proof = prove(memory)
+            proof = memory.prove()
             row["outcomes"][proof.outcome] += 1
-            row["beyond_53"] += proof.bits > 53
+            row["beyond_106"] += proof.bits > 106
             row["most_bits"] = max(row["most_bits"], proof.bits)
             row["prove"].append(proof.seconds)
             if proof.outcome != "proved":
@@ -80,7 +92,7 @@ def grid(seeds: range, every: int, verify_every: int) -> list[dict[str, Any]]:
             "condition": name,
             "states": sum(row["outcomes"].values()),
             **{outcome: row["outcomes"][outcome] for outcome in ("proved", "undecidable", "disproved")},
-            "beyond_53_bits": row["beyond_53"],
+            "beyond_106_bits": row["beyond_106"],
             "most_bits": row["most_bits"],
             "prove_ms_median": 1e3 * median(row["prove"]),
             "prove_ms_largest": 1e3 * max(row["prove"]),
@@ -130,7 +142,7 @@ def planted() -> list[dict[str, Any]]:
         "undecidable",
     )
     add("square, C = 1/4, the centre called margin: α = 0", at_cap[:5], [0.25] * 4 + [0.1], 0.25, 4.0, "undecidable")
-    add("seven keys, C = 1/7 rounded, empty margin", np.eye(7), [1 / 7] * 7, 1 / 7, 1.0, "undecidable")
+    add("seven keys, C = 1/7 rounded down: no feasible point", np.eye(7), [1 / 7] * 7, 1 / 7, 1.0, "disproved")
     add("square, C = 1/4, empty margin: no tie", at_cap, [0.25] * 4 + [0] * 2, 0.25, 4.0, "proved")
     pair = np.array([[-1.0, 0.0], [1.0, 0.0]])
     # The height at which the third key of a mirror pair is on the boundary, up to rounding.
@@ -168,21 +180,20 @@ def planted() -> list[dict[str, Any]]:
 def by_size(trials: int) -> list[dict[str, Any]]:
     rows = []
     for size in SIZES:
-        times: dict[str, list[float]] = {"fp64": [], "balls": [], "verify": []}
+        times: dict[str, list[float]] = {"prove": [], "verify": [], "state": []}
         groups, lengths = [], []
         for trial in range(trials):
             rng = np.random.default_rng(size * 100_000 + trial)
             keys = 1.5 * rng.standard_normal((size, 6))
             memory = Memory.fit(keys, rng.uniform(-1.0, 1.0, (size, 4)), sigma=2.0, nu=0.4)
-            proof = prove(memory)
+            proof = memory.prove()
             if proof.outcome != "proved":
                 raise SystemExit(f"n = {size}, trial {trial}: {proof.outcome}, {proof.reason}")
-            times["fp64"].append(proof.seconds)
+            times["prove"].append(proof.seconds)
             times["verify"].append(timed_verify(proof, memory))
+            times["state"].append(timed_state(memory))
             lengths.append(len(proof.to_bytes()))
             groups.append((proof.margin.size, proof.bound.size, proof.reserve.size))
-            if trial < 2:
-                times["balls"].append(prove(memory, first_bits=106).seconds)
         rows.append(
             {
                 "n": size,
@@ -206,20 +217,22 @@ def main() -> None:
     prove_partition(np.eye(3), np.full(3, 1 / 3), cap=0.5, sigma=1.0)
 
     sizes = by_size(chosen.trials)
-    print("    n   margin/bound/reserve   fp64 ms   balls ms   verify ms   bytes")
+    print("    n   margin/bound/reserve   prove ms   verify ms   verify state ms   bytes")
     for row in sizes:
         groups = "/".join(map(str, row["groups"]))
-        print(f"{row['n']:5d}   {groups:>20}   {row['fp64_ms']:7.1f}   {row['balls_ms']:8.0f}", end="   ")
-        print(f"{row['verify_ms']:9.0f}   {row['bytes']:5.0f}")
+        print(f"{row['n']:5d}   {groups:>20}   {row['prove_ms']:8.1f}   {row['verify_ms']:9.0f}", end="   ")
+        print(f"{row['state_ms']:15.0f}   {row['bytes']:5.0f}")
     ties = planted()
     for row in ties:
         print(f"{row['outcome']:<12} {row['bits']:5d} bits {row['ms']:7.1f} ms  {row['instance']}", end="")
         print("" if row["as_expected"] else "  UNEXPECTED")
-    print("condition                   states  proved  undecid.  disproved  >53 bits  prove ms (max)  verify ms  bytes")
+    print(
+        "condition                   states  proved  undecid.  disproved  >106 bits  prove ms (max)  verify ms  bytes"
+    )
     conditions = grid(range(41000, 41000 + chosen.seeds), chosen.every, chosen.verify_every)
     for row in conditions:
         print(f"{row['condition']:<27} {row['states']:6d}  {row['proved']:6d}  {row['undecidable']:8d}", end="  ")
-        print(f"{row['disproved']:9d}  {row['beyond_53_bits']:8d}  {row['prove_ms_median']:6.1f}", end=" ")
+        print(f"{row['disproved']:9d}  {row['beyond_106_bits']:9d}  {row['prove_ms_median']:6.1f}", end=" ")
         print(
             f"({row['prove_ms_largest']:.0f})  {row['verify_ms_median']:9.1f}  {row['bytes_median']:5.0f}", flush=True
         )

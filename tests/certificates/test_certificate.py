@@ -49,3 +49,14 @@ def test_duplicates_are_not_called_unique() -> None:
 def test_an_unknown_entry_has_no_certificate() -> None:
     with pytest.raises(InputError, match="no entry has id"):
         a_memory().certificate("nobody")
+
+
+def test_a_slack_does_not_depend_on_the_order_of_the_entries() -> None:
+    memory = a_memory()
+    order = np.random.default_rng(6).permutation(50)
+    other = Memory.fit(memory.keys[order], memory.values[order], sigma=1.5, nu=0.3, ids=[memory.ids[i] for i in order])
+    for row in memory.partition.reserve.tolist():
+        one, two = (held.certificate(memory.ids[row]) for held in (memory, other))
+        assert isinstance(one, ReserveCertificate)
+        assert isinstance(two, ReserveCertificate)
+        assert one.slack.hex() == two.slack.hex()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,14 +69,15 @@ def test_a_failed_proof_has_its_exit_code(ward: Path, monkeypatch: pytest.Monkey
     assert "exactly zero" in call("prove", "ward", "--out", "w.proof", "--force").stdout
     from dataclasses import replace
 
-    from expunge.store import StoredMemory
+    import expunge.certificates.proof as prover
 
-    proof = StoredMemory.prove
-    monkeypatch.setattr(
-        StoredMemory,
-        "prove",
-        lambda self: replace(proof(self), outcome="undecidable", reason="a slack contains 0", witness=None),
-    )
+    prove = prover.prove_state
+
+    def undecided(*state: Any, **problem: Any) -> prover.Proof:
+        outcome: Any = {"outcome": "undecidable", "reason": "a slack contains 0", "witness": None, "weights": None}
+        return replace(prove(*state, **problem), **outcome)
+
+    monkeypatch.setattr(prover, "prove_state", undecided)
     said = call("prove", "ward", code=1).stdout
     assert "undecidable: a slack contains 0" in said
     assert "weights" not in said

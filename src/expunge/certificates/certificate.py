@@ -11,6 +11,7 @@ Neither speaks of copies, re-encodings, model weights or another cap.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,7 +60,7 @@ class DecrementCertificate:
     cap: float
     duplicates: int  # remaining entries with exactly this key, or with each other's: their split is by convention
     nearest: float  # smallest distance between two distinct remaining keys, in widths
-    smallest_eigenvalue: float  # of the kernel matrix over the margin keys
+    smallest_eigenvalue: float  # of the kernel matrix over the margin keys; its last bits depend on the machine
     assumptions: tuple[str, ...] = DECREMENT_ASSUMPTIONS
     does_not_cover: tuple[str, ...] = DOES_NOT_COVER
 
@@ -87,7 +88,8 @@ def certify(
     """Certificate for removing one row of a checked state."""
     rest = np.delete(np.arange(keys.shape[0]), row)
     if coefficients[row] == 0.0:
-        similarity = float(kernel_block(keys[[row]], keys, sigma)[0] @ coefficients)
+        # Summed exactly, so that neither the order of the entries nor a library shows in the last bits.
+        similarity = math.fsum((kernel_block(keys[[row]], keys, sigma)[0] * coefficients).tolist())
         return ReserveCertificate(
             id=name,
             slack=offset - 1.0 + 2.0 * similarity,

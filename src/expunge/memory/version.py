@@ -149,15 +149,16 @@ class Version:
     @once
     def digest(self) -> str:
         """Digest of the whole state."""
-        commitments = self._gathered[1][self.commitment_order]
+        commitments = self._gathered[1].take(self.commitment_order, axis=0)
         return state_digest(self.state.cap, self.state.gram.sigma, commitments, self.weights)
 
     @once
     def commitment_order(self) -> IndexArray:
         """Rows in ascending order of their commitments: digests and evidence list them so, whatever came first."""
-        words = self._gathered[1].view(">u8").astype(np.uint64)
-        order = np.argsort(words[:, 0])
-        first = words[order, 0]
+        words = self._gathered[1].view(">u8")
+        first = words[:, 0].astype(np.uint64)
+        order = np.argsort(first)
+        first = first[order]
         # Commitments are random: two that begin alike are as good as never there.
         return np.lexsort(words.T[::-1]) if np.any(first[1:] == first[:-1]) else order
 

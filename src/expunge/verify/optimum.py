@@ -93,7 +93,7 @@ def nearest_optimum(
     optimum's, ``state-infeasible`` if there is none, and ``state-undecided`` beyond the last precision.
     """
     sites = _Sites(keys, Fraction(cap), sigma)
-    if sum(sites.ceiling) < 1:
+    if sites.cap * len(keys) < 1:
         raise VerificationError(
             f"{len(keys)} keys at cap {cap!r} hold less than a mass of 1: there is no optimum", code="state-infeasible"
         )
@@ -216,7 +216,7 @@ class _Search:
     def solve(self) -> _Solution | None:
         """Solve the margin system; None after a site had to be freed first."""
         sites, free, bound = self.sites, self.of(MARGIN), self.of(BOUND)
-        rest = 1 - sum((sites.ceiling[site] for site in bound), Fraction(0))
+        rest = 1 - sites.cap * sum(sites.counts[site] for site in bound)
         caps = [_ball(sites.ceiling[site]) for site in bound]
         if not free:
             return self.without_margin(rest, bound, caps)
@@ -297,7 +297,8 @@ class _Search:
         if not found.free and found.open:
             level = self.slacks(found, self.of(BOUND))
             found.open += [site for site, slack in level.items() if not slack < 0]
-            found.least = min([found.least, *(-float(slack.upper()) for slack in level.values() if slack < 0)])
+            behind = [-float(slack.upper()) * (1.0 - 2.0**-50) for slack in level.values() if slack < 0]
+            found.least = min([found.least, *behind])
         self.proved = (list(self.group), set(found.clear), found.least)
         return False
 

@@ -181,7 +181,7 @@ def prove(
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the proof here.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
-    """Prove which entries weigh nothing, and every other weight, in ball arithmetic.
+    """Prove every weight, and which are exactly zero, in balls.
 
     Takes the stored keys as exact numbers and proves the partition into margin, bound and reserve, so that a reserve
     weight is exactly zero and not just small, and that every weight and the offset are the doubles nearest to those of
