@@ -2,9 +2,8 @@
 
 The attacker holds all other entries, the code, and what the row says that it sees. An advantage of 0 is that of
 guessing, 1 is certainty; the interval is the exact 95 % one. `make attacks` prints the table and writes
-benchmarks/results/attacks.json. The last two groups are no failures of the memory: what it does not promise (game C),
-and what nobody can take back (an attacker who saw the state before the erasure, numbers that a caller learned from
-the entries and keeps).
+benchmarks/results/attacks.json. The last groups are not promised: game C, an attacker who saw the state before the
+erasure, entries that remain, and numbers that a caller learned from the entries and keeps.
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ from attackers.receipts import deciding_fields, fields_of, group_of, noise_field
 from attackers.reconstruction import from_coefficients, from_scores
 from attackers.state_hashes import ENVIRONMENTS, hashes_under
 from attackers.twin_worlds import HISTORIES, draw_world, twin_memories, twin_stores
+from attackers.undeleted import reveal_by_own_deletions
 from expunge import Memory
 from expunge.store.backends import tables
 from record import describe, write_result
@@ -291,11 +291,30 @@ class Attacks:
                 else:
                     queries = rng.standard_normal((16, 4))
                     answers = memory.score(queries)
-                    guess = from_scores(others, values[:-1], queries, answers, cap=memory.cap, sigma=2.0, rng=rng)
+                    guess = from_scores(others, queries, answers, cap=memory.cap, sigma=2.0, rng=rng)
                 errors.append(closest_error([] if guess is None else [guess], keys[row]))
             hits = sum(error < RECOVERED for error in errors)
             note = f"median error {np.median(errors):.1e}; nobody can take back what was seen"
             yield Score("reconstruction", f"{name} before and after", trials, hits, hits, note)
+
+    def undeleted(self) -> Iterator[Score]:
+        """Someone else's reserve entry, by an attacker who deletes entries of its own."""
+        trials, hidden, shown, found, deletions = self.count(60), 0, 0, 0, 0
+        for trial in range(trials):
+            rng = self.rng(14, trial)
+            keys = rng.standard_normal((41, 4))
+            memory = Memory.fit(keys, np.zeros((41, 1)), sigma=2.0, cap=1 / 16)
+            row = int(rng.choice(memory.partition.reserve))
+            own = [name for name in rng.permutation(memory.ids).tolist() if name != memory.ids[row]][:20]
+            answer = reveal_by_own_deletions(memory, memory.ids[row], own, rng.standard_normal((16, 4)), rng)
+            hidden += answer.hidden_before
+            shown += answer.key is not None
+            deletions += answer.deletions
+            found += answer.key is not None and closest_error([answer.key], keys[row]) < RECOVERED
+        told = trials - hidden
+        yield Score("a reserve entry that remains", "16 scores", trials, told, told)
+        note = f"seen to be there in {shown}; {deletions / trials:.1f} own deletions on average; not promised"
+        yield Score("a reserve entry that remains", "16 scores, own deletions", trials, found, found, note)
 
     def preprocessing(self) -> Iterator[Score]:
         """Numbers that a caller learned from the entries and keeps: a mean, a median."""
@@ -367,7 +386,14 @@ def main() -> None:
     started = time.perf_counter()
     for group in (
         *(attacks.last_bits, attacks.processors, attacks.warranties, attacks.statistics, attacks.near_duplicates),
-        *(attacks.game_a, attacks.game_b, attacks.game_c, attacks.seen_before, attacks.preprocessing),
+        *(
+            attacks.game_a,
+            attacks.game_b,
+            attacks.game_c,
+            attacks.seen_before,
+            attacks.undeleted,
+            attacks.preprocessing,
+        ),
     ):
         if chosen.only in (None, group.__name__):
             for score in group():
