@@ -72,7 +72,7 @@ format: $(STAMP)
 	$(VENV)/bin/ruff format
 
 bench: $(STAMP)
-	$(PYTHON) benchmarks/edits.py
+	$(THREADS) $(PYTHON) benchmarks/edits.py $(if $(BESIDE),--beside $(BESIDE))
 
 sequential: $(STAMP)
 	$(THREADS) $(PYTHON) benchmarks/sequential.py --seeds 41000:41010

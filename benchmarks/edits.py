@@ -5,13 +5,19 @@ going first. A deletion is the whole call: copy, path, independent check, digest
 deletion right after its fit, five between other work ("a lone one") and fifteen in a row, as a backlog of requests
 would be. They are reported apart, because caches matter at these times. The peer is LIBSVM from the keys
 (`OneClassSVM`, RBF, tol 1e−8) on the remaining keys. `make bench` prints the table, writes
-benchmarks/results/edits.json and draws benchmarks/results/edits.png.
+benchmarks/results/edits.json and draws benchmarks/results/edits.png. With `--beside SRC`, the sources of an older
+version (`git worktree add ../before COMMIT` and `make bench BESIDE=../before/src`), every size is measured with both,
+one after the other, and the results keep both columns.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -29,10 +35,13 @@ from expunge.solver.backends import minimax_offset, solve_reference
 from record import describe, write_result
 
 RESULTS = Path(__file__).parent / "results"
+SOURCES = Path(__file__).parent.parent / "src"
 NU, SIGMA, DIMENSION = 0.4, 2.0, 6
 SIZES = {120: 30, 256: 30, 512: 30, 1024: 20, 2048: 20, 4096: 10, 8192: 10}
 # Deletions timed on each memory: one right after its fit, STEADY between other work, then STREAM in a row.
 STEADY, STREAM = 5, 15
+# Queries that are read together.
+READS = (1, 16, 256)
 # Dense interior-point and active-set solves grow as n³; beyond these sizes one takes minutes.
 LARGEST = {"daqp": 512, "piqp": 2048, "clarabel": 512}
 
@@ -107,6 +116,12 @@ def one_size(size: int, trials: int) -> dict[str, Any]:
                 # A neighbour's deletion can move an entry to the other kind.
                 if trial and result.outcome == outcome:
                     note(f"delete {kind}", seconds)
+        for count in READS:
+            queries = 1.5 * rng.standard_normal((count, DIMENSION))
+            for turn in range(1 + STEADY):
+                seconds, _ = timed(partial(memory.read, queries))
+                if trial and turn:
+                    note(f"read {count}", seconds)
         for _ in range(1 + STEADY):
             inside = memory.keys[rng.choice(len(memory), 8)].mean(axis=0)
             while memory.solution.slack(inside[None])[0] < 0.0:
@@ -186,14 +201,40 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     figure.savefig(path, dpi=160)
 
 
+def one_size_beside(size: int, trials: int, sources: Path) -> dict[str, Any]:
+    """`one_size` by the package in another folder of sources, in a process of its own."""
+    command = [sys.executable, __file__, "--one-size", str(size), "--trials", str(trials)]
+    done = subprocess.run(  # noqa: S603 — this very script
+        command, env={**os.environ, "PYTHONPATH": str(sources)}, stdout=subprocess.PIPE, check=True, text=True
+    )
+    row: dict[str, Any] = json.loads(done.stdout)
+    return row
+
+
+def print_beside(row: dict[str, Any], before: dict[str, Any]) -> None:
+    """The time now over the time of the older version, by kind of edit."""
+    edits = ("delete active", "lone active", "first active", "delete reserve", "admit reserve", "fit")
+    names = [*edits, *(f"read {count}" for count in READS)]
+    ratios = (f"{name} {row['median_ms'][name] / before['median_ms'][name]:.2f}" for name in names)
+    print("      now / before: " + ", ".join(ratios), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes and few trials")
+    parser.add_argument(
+        "--beside", type=Path, metavar="SRC", help="sources of an older version, to be measured as well"
+    )
+    parser.add_argument("--one-size", type=int, metavar="N", help="print one size as JSON, and nothing else")
+    parser.add_argument("--trials", type=int, default=5, help="memories, with --one-size")
     parser.add_argument("--out", type=Path, default=RESULTS / "edits.json")
     chosen = parser.parse_args()
-    sizes = {120: 5, 512: 5} if chosen.quick else SIZES
     gc.disable()
-    rows = []
+    if chosen.one_size is not None:
+        print(json.dumps(one_size(chosen.one_size, chosen.trials)))
+        return
+    sizes = {120: 5, 512: 5} if chosen.quick else SIZES
+    rows, older = [], []
     print(
         "median times in ms; in brackets, how many times faster than LIBSVM from the keys at tol 1e-8 in the same run"
     )
@@ -202,7 +243,8 @@ def main() -> None:
         f"{'delete reserve':>16} {'admit reserve':>16} {'cold fit':>16} {'LIBSVM':>8}   residual: ours, LIBSVM"
     )
     for size, trials in sizes.items():
-        row = one_size(size, trials)
+        # In a process of its own like the older version, so that both begin alike.
+        row = one_size(size, trials) if chosen.beside is None else one_size_beside(size, trials, SOURCES)
         rows.append(row)
         ms, ratio = row["median_ms"], row["median_ratio"]
         cells = " ".join(
@@ -214,13 +256,16 @@ def main() -> None:
             f"{row['worst_residual']:.1e}, {row['libsvm_residual']:.1e}",
             flush=True,
         )
+        if chosen.beside is not None:
+            older.append(one_size_beside(size, trials, chosen.beside))
+            print_beside(row, older[-1])
         for backend in LARGEST:
             if backend in ms:
                 times_slower = ms[backend] / ms["delete active"]
                 print(f"      {backend} cold solve {ms[backend]:.1f} ms: {times_slower:.0f}x a deletion")
     grown = {name: exponent(rows, name) for name in ("delete active", "fit", "libsvm active", "admit reserve")}
     print("fitted exponent of n, from 512 up: " + ", ".join(f"{name} {slope:.2f}" for name, slope in grown.items()))
-    write_result(chosen.out, {"machine": describe(), "exponents": grown, "rows": rows})
+    write_result(chosen.out, {"machine": describe(), "exponents": grown, "rows": rows, "before": older})
     draw(rows, chosen.out.with_suffix(".png"))
     print(f"wrote {chosen.out} and {chosen.out.with_suffix('.png').name}")
 

@@ -37,8 +37,10 @@ expunge itself is Apache-2.0; the samples in its wheel are under ODbL-1.0 (hours
 ## The base install
 
 Everything that `pip install .` brings, on Linux and the version of Python that wrote the page. All of it is permissive,
-which a test checks, but for FLINT (LGPL-3.0-or-later), a library inside the wheel of python-flint (MIT): it is used as it comes,
-loaded at run time, and replaceable by another build. The wheels of numpy and scipy carry OpenBLAS (BSD-3-Clause) and GCC's run time libraries (GPL with
+which a test checks, but for FLINT (LGPL-3.0-or-later), a library inside the wheel of python-flint (MIT): it is used as
+it comes, loaded at run time, and replaceable by another build.
+
+The wheels of numpy and scipy carry OpenBLAS (BSD-3-Clause) and GCC's run time libraries (GPL with
 the exception for linking, and LGPL) as files of their own; their licences are in those of the wheels.
 
 """

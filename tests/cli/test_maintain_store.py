@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from cli.command_runner import answer, answers, call, hours
-from expunge.cli.context import CommandContext
 
 CREATE = ("--sigma", 2, "--nu", 0.3, "--subject-column", "patient", "--payload-column", "note")
 
@@ -162,10 +162,17 @@ def test_witnesses_that_cosign_one_head_apart_make_a_quorum_together(store: Path
     assert "the log's own key" in call(*own, "--signing-key", "expunge.db.key", code=2).stderr
 
 
-def test_an_erasure_on_a_server_names_what_is_left_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    for url, said in (("postgresql://localhost/ward", True), ("sqlite:///ward.db", False)):
-        CommandContext(url, None, as_json=False).note_dead_rows()
-        assert ("until expunge vacuum" in capsys.readouterr().err) is said
+@pytest.mark.parametrize("words", [("delete", "ward", "h001"), ("erase-subject", "p-1"), ("drop", "ward")])
+def test_an_erasure_that_a_reader_delays_says_so(
+    ward: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("expunge.store.backends.sqlite._TRUNCATE_WAIT", 0.1)
+    with closing(sqlite3.connect("expunge.db", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM expunge_secrets").fetchone()
+        assert "reader" in answer(*words, "--yes")["waiting"]
+        if words[0] == "delete":
+            assert "not yet gone from the files" in call("delete", "ward", "h002", "--yes").stderr
 
 
 def test_backup_and_restore(ward: Path) -> None:

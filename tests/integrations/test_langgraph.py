@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any, cast
 
 import pytest
@@ -236,7 +238,9 @@ def test_receipts_on_the_side(ledger: Store) -> None:
     store.put(("memories", "ann"), "tea", {"text": "black tea"})
     store.put(("memories", "bob"), "train", {"text": "noon"})
     store.delete(("memories", "bob"), "train")
-    assert list(store.receipts) == heard
+    assert [(edit.outcome, edit.index) for edit in store.receipts] == [
+        (receipt.edit.outcome, receipt.edit.index) for receipt in heard
+    ]
     outcomes = [(receipt.key, receipt.edit.outcome) for receipt in heard]
     assert outcomes[:2] == [("tea", "created"), ("tea", "admitted")]
     for receipt in heard:
@@ -244,6 +248,42 @@ def test_receipts_on_the_side(ledger: Store) -> None:
         assert leaf.kind == receipt.edit.outcome
         assert parse_predicate(leaf.statement).outcome == receipt.edit.outcome
     assert [receipt.namespace for receipt in heard if receipt.key == "train"][-1] == ("memories", "bob")
+
+
+def strings_reached_from(root: object) -> Iterator[str]:
+    """Every text, and the text of all bytes, that the process reaches from an object; classes and modules aside."""
+    seen: set[int] = set()
+    left = [root]
+    while left:
+        found = left.pop()
+        if id(found) in seen or isinstance(found, type | ModuleType | FunctionType | BuiltinFunctionType | FrameType):
+            continue
+        seen.add(id(found))
+        if isinstance(found, str):
+            yield found
+        elif isinstance(found, bytes | bytearray | memoryview):
+            yield bytes(found).decode("latin-1")
+        left += gc.get_referents(found)
+
+
+@pytest.mark.parametrize("how", ["delete", "update", "erase_subject"])
+def test_nothing_of_an_erased_item_is_kept_in_the_process(ledger: Store, how: str) -> None:
+    """Neither its key and namespace nor its value: not in the receipts, not in the catalogue of items."""
+    store = ExpungeStore(ledger, index=INDEX)
+    store.put(("memories", "bob"), "train", {"text": "noon"})
+    store.put(("memories", "user-Penthesilea"), "key-Penthesilea", {"text": "value-Penthesilea"})
+    assert len(store.search(("memories",), query="noon")) == 2
+    assert any("Penthesilea" in text for text in strings_reached_from(store))
+    if how == "delete":
+        store.delete(("memories", "user-Penthesilea"), "key-Penthesilea")
+    elif how == "update":
+        store.put(("memories", "user-Penthesilea"), "key-Penthesilea", {"text": "other"})
+    else:
+        store.erase_subject("user-Penthesilea")
+    word = "value-Penthesilea" if how == "update" else "Penthesilea"
+    gc.collect()
+    assert [text for text in strings_reached_from(store) if word in text] == []
+    assert store.receipts
 
 
 def test_forgetting_a_user(ledger: Store) -> None:
@@ -305,7 +345,7 @@ def test_a_receipt_is_told_though_the_next_step_fails(ledger: Store, monkeypatch
     monkeypatch.setattr(store.notebook, "erase", broken)
     with pytest.raises(StoreError):
         store.put(("memories", "ann"), "k", {"text": "two"})
-    assert [receipt.edit.index for receipt in store.receipts] == [0, 1]
+    assert [edit.index for edit in store.receipts] == [0, 1]
     found = store.get(("memories", "ann"), "k")
     assert found is not None
     assert found.value == {"text": "two"}

@@ -13,7 +13,7 @@ from agreement import fitted
 from expunge.problem.check import StateCheck, check_state, check_terms, stationarity_terms
 from expunge.problem.kernel import kernel_block
 from expunge.problem.tolerances import ACCEPTANCE, PARTITION_THRESHOLD, PUBLISHED
-from expunge.solver.attempts import _judge, check_candidate
+from expunge.solver.candidate_check import _judge, check_candidate
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, SiteArrays
 from expunge.types import Vector
 from problems import PROBLEMS

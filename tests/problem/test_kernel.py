@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from expunge.problem.kernel import EXPONENT_FLOOR, TILE, kernel_block, squared_distances
+from expunge.problem.exponential import EXPONENT_FLOOR
+from expunge.problem.kernel import TILE, kernel_block, squared_distances
 from expunge.types import Matrix
 from highprecision import exact_kernel
 

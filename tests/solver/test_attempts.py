@@ -15,10 +15,13 @@ import expunge.memory.pending_edit
 from expunge import DeletionRefused, Memory
 from expunge.errors import AdmissionRefused, SolveError
 from expunge.ledger.receipt_parsing import parse_predicate
+from expunge.problem.check import StateCheck
 from expunge.solver import path
-from expunge.solver.attempts import Method, check_candidate, first_accepted
-from expunge.solver.canonical import canonical
+from expunge.solver.attempts import Method, first_accepted
+from expunge.solver.candidate_check import check_candidate
+from expunge.solver.canonical import Exactness, canonical
 from expunge.solver.state import BOUND, MARGIN, RESERVE, State
+from expunge.types import IndexArray
 
 Update = Callable[..., None]
 
@@ -93,11 +96,11 @@ def test_a_corrupted_candidate_is_found_and_rescued(
     monkeypatch.setattr(path, "remove", corrupted)
     corrupt_state: list[State] = []
 
-    def spare_the_corrupted(state: State) -> str:
+    def spare_the_corrupted(state: State, counts: IndexArray, tolerance: float) -> tuple[Exactness, StateCheck]:
         if not corrupt_state:
             corrupt_state.append(state)
-            return "pairs"
-        return canonical(state)
+            return "pairs", check_candidate(state, counts, tolerance)
+        return canonical(state, counts, tolerance)
 
     monkeypatch.setattr(expunge.solver.attempts, "canonical", spare_the_corrupted)
     with caplog.at_level(logging.WARNING, "expunge"):

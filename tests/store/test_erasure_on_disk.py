@@ -21,6 +21,8 @@ from expunge.store import Store, StoredMemory
 from expunge.store.backends import tables
 from expunge.store.edits import crash_points
 from expunge.store.encryption import decrypt_entries, decrypt_state
+from expunge.store.maintenance import integrity
+from expunge.verify.ledger import verify_log
 
 from .byte_search import admit_random, files_under, needles_of, random_memory, traces
 from .conftest import Place
@@ -287,10 +289,66 @@ def test_a_reader_that_stays_delays_the_truncation_and_no_more(
     needles = needles_of(memory, [first, second])
     with other._database.reading() as connection:
         connection.execute(select(tables.memories)).all()
-        assert memory.delete(first).applied == (first,)
+        receipt = memory.delete(first, idempotency_key="k")
+        assert receipt.applied == (first,)
         assert f"salt of {first}" in traces(sqlite_files(), needles)
-    memory.delete(second)
+        # The answer says so, and so does the same answer once more; the signed receipt does not.
+        assert "reader" in (receipt.waiting or "")
+        assert "reader" in (memory.delete(first, idempotency_key="k").waiting or "")
+        assert b"reader" not in receipt.envelope
+        store.retry_erasures()
+        assert store.erasures_waiting() == (1, receipt.waiting)
+    receipt = memory.delete(second)
+    assert receipt.waiting is None
+    assert store.waiting() is None
+    assert memory.delete(first, idempotency_key="k").waiting is None
     assert traces(sqlite_files(), needles) == set()
+
+
+@pytest.mark.parametrize("what", ["delete", "erase_subject", "drop"])
+def test_a_delayed_erasure_is_completed_without_another_edit(
+    sqlite_place: Place, sqlite_files: Callable[[], list[Path]], monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr("expunge.store.backends.sqlite._TRUNCATE_WAIT", 0.1)
+    store, other = sqlite_place.open(), sqlite_place.open()
+    memory = random_memory(store)
+    subject = "patient-2-of-icu"
+    needles = needles_of(
+        memory, [name for name, owner in zip(memory.ids, memory.subjects, strict=True) if owner == subject]
+    )
+    with other._database.reading() as connection:
+        connection.execute(select(tables.memories)).all()
+        if what == "delete":
+            assert memory.delete(subject=subject).waiting
+        elif what == "erase_subject":
+            assert store.erase_subject(subject).waiting
+        else:
+            store.drop("icu")
+        assert store.waiting()
+    assert traces(sqlite_files(), needles)
+    store.retry_erasures()
+    assert store.waiting() is None
+    assert traces(sqlite_files(), needles) == set()
+
+
+def test_a_verification_holds_no_transaction_while_it_computes(
+    store: Store, sqlite_files: Callable[[], list[Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may verify cannot keep the write-ahead log, and with it a salt, by verifying again and again."""
+    memory = random_memory(store)
+    name = memory.ids[3]
+    needles = needles_of(memory, [name])
+    receipts = []
+
+    def slow(*args: Any, **options: Any) -> Any:
+        receipts.append(memory.delete(name))
+        assert traces(sqlite_files(), needles) == set()
+        return verify_log(*args, **options)
+
+    monkeypatch.setattr(integrity, "verify_log", slow)
+    assert store.verify().entries == len(memory) + 1
+    assert [receipt.applied for receipt in receipts] == [(name,)]
+    assert receipts[0].waiting is None
 
 
 def test_a_process_that_died_before_the_cut_leaves_it_to_the_next(

@@ -6,39 +6,27 @@ the ledger, of answers to requests, of the service, and of the store's own row.
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from mcp import Client
 from sqlalchemy import select
 
-from expunge.store import SignedReceipt, Store, StoredMemory
+from expunge.integrations.langgraph import ExpungeStore
+from expunge.integrations.mcp import make_server
+from expunge.store import Store
 from expunge.store.backends import tables
-from expunge.store.encryption import decrypt_state
-from expunge.store.rows import _unpack_state
 
 from .conftest import Place
+from .twin_wards import WARDS, SaltsById, Ward
 
-SALT_BYTES = 32
 # What tells of the past on purpose, and what is drawn for a store as a whole.
-APART = {"ledger", "leaves", "nodes", "checkpoints", "requests", "jobs", "tokens", "store", "waiting"}
-
-
-class SaltsById:
-    """In place of `secrets.token_bytes`."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def __call__(self, count: int = SALT_BYTES) -> bytes:
-        if self.names and count == SALT_BYTES * len(self.names):
-            names, self.names = self.names, []
-            return b"".join(hashlib.sha256(name.encode()).digest() for name in names)
-        return b"\x07" * count
+APART = {"ledger", "leaves", "nodes", "checkpoints", "requests", "jobs", "tokens", "store"}
 
 
 @pytest.fixture
@@ -62,37 +50,8 @@ def places(request: pytest.FixtureRequest, folder: Path) -> Iterator[list[Place]
         place.close()
 
 
-class Ward:
-    """A store with entries by name, each with its key, value, subject, payload and salt."""
-
-    def __init__(self, store: Store, salts: SaltsById, keys: dict[str, list[float]], sigma: float, cap: float) -> None:
-        self.store, self._salts, self._keys, self._sigma, self._cap = store, salts, keys, sigma, cap
-
-    @property
-    def memory(self) -> StoredMemory:
-        return self.store["icu"]
-
-    def create(self, names: list[str], name: str = "icu") -> StoredMemory:
-        self._salts.names = list(names)
-        return self.store.create(
-            name,
-            [self._keys[one] for one in names],
-            [[float(len(one)), 1.0] for one in names],
-            sigma=self._sigma,
-            cap=self._cap,
-            ids=list(names),
-            subjects=[f"subject of {one}" for one in names],
-            payloads=[f"payload of {one}" for one in names],
-        )
-
-    def admit(self, name: str) -> SignedReceipt:
-        self._salts.names = [name]
-        about = {"subject": f"subject of {name}", "payload": f"payload of {name}"}
-        return self.memory.admit(self._keys[name], [float(len(name)), 1.0], id=name, **about)
-
-
-def cells(store: Store, *, weights: bool = True) -> dict[str, list[Any]]:
-    """Every cell by column, in order of the primary key; without weights, the state opened and without their bits."""
+def cells(store: Store) -> dict[str, list[Any]]:
+    """Every cell by column, in order of the primary key."""
     found: dict[str, list[Any]] = {}
     with store._database.reading() as connection:
         for table in tables.metadata.sorted_tables:
@@ -104,75 +63,129 @@ def cells(store: Store, *, weights: bool = True) -> dict[str, list[Any]]:
                         # Random: it names the memory in the ledger.
                         continue
                     found.setdefault(f"{table.name}.{column.name}", []).append(row[column.name])
-        if not weights:
-            del found["expunge_states.digest"]
-            together = b"".join(connection.execute(select(tables.secrets.c.secret)).scalars())
-            header, arrays, order = _unpack_state(decrypt_state(together, found.pop("expunge_states.state")[0]))
-            del header["offset"]
-            found["state"] = [header, order.tolist(), arrays["archived"].tolist(), (arrays["alpha"] > 0).tolist()]
     return found
 
 
-EXACT = {"a": [-1.0, 0.0], "b": [1.0, 0.0], "c": [0.0, 0.9], "x": [0.0, -0.5], "d": [0.0, 0.1], "y": [0.0, 0.2]}
+def assert_same_cells(one: Store, other: Store) -> None:
+    mine, theirs = cells(one), cells(other)
+    assert "expunge_secrets.secret" in mine
+    for column in mine.keys() | theirs.keys():
+        assert mine.get(column) == theirs.get(column), column
 
-Act = Callable[[Ward], object]
-HISTORIES: dict[str, tuple[Act, Act]] = {
-    "created with x": (
-        lambda ward: (ward.create(["a", "x", "b", "c"]), ward.memory.delete("x")),
-        lambda ward: ward.create(["a", "b", "c"]),
-    ),
-    "x came and went before another": (
-        lambda ward: (ward.create(["a", "b", "c"]), ward.admit("x"), ward.admit("d"), ward.memory.delete("x")),
-        lambda ward: (ward.create(["a", "b", "c"]), ward.admit("d")),
-    ),
+
+KEYS = {"a": [-1.0, 0.1], "b": [1.0, 0.0], "c": [0.3, 0.9], "x": [0.2, -0.5], "d": [0.0, 0.1]}
+
+# Each step is a method of a ward with its arguments. The first history once held x, the second never did.
+Steps = list[tuple[Any, ...]]
+WITHOUT_X: Steps = [("create", ["a", "b", "c"])]
+WITHOUT_X_WITH_D: Steps = [*WITHOUT_X, ("admit", "d")]
+HISTORIES: dict[str, tuple[Steps, Steps]] = {
+    "created with x": ([("create", ["a", "x", "b", "c"]), ("delete", "x")], WITHOUT_X),
+    "x came and went before another": ([*WITHOUT_X, ("admit", "x"), ("admit", "d"), ("delete", "x")], WITHOUT_X_WITH_D),
     "x was archived": (
-        lambda ward: (
-            *(ward.create(["a", "x", "b", "c"]), ward.memory.prune(), ward.memory.delete("x"), ward.admit("d")),
-            ward.memory.prune(),
-        ),
-        lambda ward: (ward.create(["a", "b", "c"]), ward.admit("d"), ward.memory.prune()),
+        [("create", ["a", "x", "b", "c"]), ("prune",), ("delete", "x"), ("admit", "d"), ("prune",)],
+        [*WITHOUT_X_WITH_D, ("prune",)],
     ),
     "archived entries came back": (
-        lambda ward: (
-            *(ward.create(["a", "b", "c", "x"]), ward.memory.prune(), ward.admit("d")),
-            *(ward.memory.rebuild(cap=1.0), ward.memory.delete("x")),
-        ),
-        lambda ward: (ward.create(["a", "b", "c"]), ward.admit("d")),
+        [("create", ["a", "b", "c", "x"]), ("prune",), ("admit", "d"), ("rebuild",), ("delete", "x")],
+        WITHOUT_X_WITH_D,
     ),
     "x by its subject, and by a process of its own": (
-        lambda ward: (
-            *(ward.create(["a", "x", "b", "c"]), ward.store.checkpoint()),
-            *(ward.store.erase_subject("subject of x", idempotency_key="k"), ward.store.vacuum()),
-        ),
-        lambda ward: ward.create(["a", "b", "c"]),
+        [("create", ["a", "x", "b", "c"]), ("checkpoint",), ("erase_subject", "subject of x"), ("vacuum",)],
+        WITHOUT_X,
     ),
     "a memory of another name was there": (
-        lambda ward: (ward.create(["x", "a", "b"], "other"), ward.store.drop("other"), ward.create(["a", "b", "c"])),
-        lambda ward: ward.create(["a", "b", "c"]),
+        [("create", ["x", "a", "b"], "other"), ("drop", "other"), *WITHOUT_X],
+        WITHOUT_X,
     ),
     "a hold was there": (
-        lambda ward: (
-            *(ward.create(["a", "b", "x", "c"]), ward.store.release(ward.store.hold("icu", "x", reason="court"))),
-            ward.memory.delete("x"),
-        ),
-        lambda ward: ward.create(["a", "b", "c"]),
+        [("create", ["a", "b", "x", "c"]), ("hold_and_release", "x"), ("delete", "x")],
+        WITHOUT_X,
     ),
 }
 
 
+@pytest.mark.parametrize("by", list(WARDS))
 @pytest.mark.parametrize("history", list(HISTORIES))
-def test_stores_with_the_same_entries_have_the_same_cells(places: list[Place], salts: SaltsById, history: str) -> None:
-    """In these problems the weights are ½ and ½, on whatever path they are reached."""
-    dumps = []
-    for place, act in zip(places, HISTORIES[history], strict=True):
-        ward = Ward(place.open(), salts, EXACT, sigma=5.0, cap=1.0)
-        act(ward)
+def test_stores_with_the_same_entries_have_the_same_cells(
+    places: list[Place], salts: SaltsById, history: str, by: str
+) -> None:
+    """One store once held x, and was edited by commands or over HTTP; the other never did, and is the library's."""
+    for place, steps, ward_class in zip(places, HISTORIES[history], (WARDS[by], Ward), strict=True):
+        ward = ward_class(place, salts, KEYS, sigma=1.3, cap=1.0 / 1.7)
+        with ward.working():
+            for verb, *arguments in steps:
+                getattr(ward, verb)(*arguments)
         ward.store.verify()
         ward.store.close()
-        dumps.append(cells(place.open()))
-    assert "expunge_secrets.secret" in dumps[0]
-    for column in dumps[0].keys() | dumps[1].keys():
-        assert dumps[0].get(column) == dumps[1].get(column), column
+    assert_same_cells(*(place.open() for place in places))
+
+
+def put_all(store: ExpungeStore, salts: SaltsById, names: Iterable[str]) -> None:
+    for name in names:
+        salts.names = [name]
+        store.put(("memories", f"user of {name}"), name, {"text": f"the text of {name}"})
+
+
+def by_langgraph(ledger: Store, salts: SaltsById, *steps: str) -> None:
+    """Steps are items to put; with a minus, to delete; with a slash, to erase with their user."""
+    store = ExpungeStore(ledger)
+    for step in steps:
+        name = step.lstrip("-/")
+        if step.startswith("-"):
+            store.delete(("memories", f"user of {name}"), name)
+        elif step.startswith("/"):
+            store.erase_subject(f"user of {name}")
+        else:
+            put_all(store, salts, [name])
+
+
+def by_mcp(ledger: Store, salts: SaltsById, *steps: str) -> None:
+    """The same through the tools of an MCP server, asked by a client."""
+
+    async def work() -> None:
+        async with Client(make_server(ledger)) as client:
+            for step in steps:
+                name = step.lstrip("-/")
+                about: dict[str, Any] = {"subject": f"user of {name}"}
+                tool, arguments = "remember", {"text": f"the text of {name}", "id": name, **about}
+                if step.startswith("-"):
+                    tool, arguments = "forget", {"ids": [name]}
+                elif step.startswith("/"):
+                    tool, arguments = "forget_subject", about
+                else:
+                    salts.names = [name]
+                told = await client.call_tool(tool, arguments)
+                assert not told.is_error, told.content
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("drive", [by_langgraph, by_mcp], ids=["langgraph", "mcp"])
+@pytest.mark.parametrize(
+    ("steps", "twin"),
+    [
+        (("a", "b", "x", "c", "-x", "d"), ("a", "b", "c", "d")),
+        (("a", "b", "c", "d", "x", "/x", "e"), ("a", "b", "c", "d", "e")),
+        (("x", "-x", "a", "b"), ("a", "b")),
+    ],
+    ids=["deleted", "erased with the user", "the first"],
+)
+def test_agents_leave_the_rows_of_their_notes(
+    places: list[Place],
+    salts: SaltsById,
+    monkeypatch: pytest.MonkeyPatch,
+    drive: Callable[..., None],
+    steps: tuple[str, ...],
+    twin: tuple[str, ...],
+) -> None:
+    """An item's id has the time at which it was put: here all are put at the same time."""
+    monkeypatch.setattr("expunge.integrations.langgraph.time.time_ns", lambda: 10**18)
+    for place, history in zip(places, (steps, twin), strict=True):
+        store = place.open()
+        drive(store, salts, *history)
+        store.verify()
+    assert_same_cells(*(place.open() for place in places))
 
 
 @pytest.mark.parametrize("prune", [False, True], ids=["live", "archive"])
@@ -180,24 +193,23 @@ def test_stores_with_the_same_entries_have_the_same_cells(places: list[Place], s
 def test_a_long_history_leaves_the_rows_of_its_entries(
     places: list[Place], salts: SaltsById, seed: int, prune: bool
 ) -> None:
-    """Last bits of weights aside: which rows there are, their numbers, their order, what is archived, the secrets."""
+    """To the last bit of the weights: which rows there are, their numbers, their order, what is archived."""
     rng = np.random.default_rng(seed)
     keys = {f"e{number}": rng.standard_normal(3).tolist() for number in range(60)}
-    ward, twin = (Ward(place.open(), salts, keys, sigma=2.0, cap=1 / 9) for place in places)
+    ward, twin = (Ward(place, salts, keys, sigma=2.0, cap=1 / 9) for place in places)
     members = [f"e{number}" for number in range(30)]
     ward.create(members)
     for step in range(30, 60):
         if prune and step % 7 == 0:
-            ward.memory.prune("archive")
+            ward.prune()
         ward.admit(f"e{step}")
         gone = members.pop(int(rng.integers(len(members))))
         members.append(f"e{step}")
-        ward.memory.delete(gone)
+        ward.delete(gone)
     if prune:
-        ward.memory.prune("archive")
+        ward.prune()
     twin.create(members)
     if prune:
-        twin.memory.prune("archive")
-        assert len(twin.memory) < len(members)
-    mine, theirs = (cells(each.store, weights=False) for each in (ward, twin))
-    assert mine == theirs
+        twin.prune()
+        assert len(twin.store["icu"]) < len(members)
+    assert_same_cells(ward.store, twin.store)

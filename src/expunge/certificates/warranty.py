@@ -19,11 +19,11 @@ numbers go. Until then every anchored key is here, and ⟨c′, φ_j⟩ is bound
 - *Sketch*: κ to a few retained keys. It fixes their terms, and the triangle inequality through them bounds every other
   κ_ij; or φ_j is projected on c and the sketched keys.
 
-**Rounding.** A certificate speaks of the exact problem. Published coefficients and offset are the doubles nearest to the
-exact ones (relative error u = 2⁻⁵³ each; Σα = 1, |ρ| ≤ 1), and :mod:`expunge.certificates.intervals` encloses
-kernel values and similarities for all coefficients that near. The remaining steps are sums of at most n + 1 nonnegative terms
-whose exact sum is at most 1 + u, with at most 16 further operations: each is off by less than γ(n + 32). In the linear
-program, let the computed capacities and totals be off by ε. The computed curve moved by ε to the right and down
+**Rounding.** A certificate speaks of the exact problem. Published coefficients and offset are the doubles nearest to
+the exact ones (relative error u = 2⁻⁵³ each; Σα = 1, |ρ| ≤ 1), and :mod:`expunge.certificates.intervals` encloses
+kernel values and similarities for all coefficients that near. The remaining steps are sums of at most n + 1 nonnegative
+terms whose exact sum is at most 1 + u, with at most 16 further operations: each is off by less than γ(n + 32). In the
+linear program, let the computed capacities and totals be off by ε. The computed curve moved by ε to the right and down
 lies under the exact one, because the exact one rises; so v_j − ε is looked up and ε taken off. Sorting by computed
 shares costs 4u. `_outward(n, d)` = 8γ(n + d + 64) + 2⁻⁴⁶ exceeds the sum of these terms, and of κ's own error
 1.01(2⁻⁵⁰ + γ(d + 8) max xe⁻ˣ); every bound below takes it off once per number that it uses. So `remaining` is at most

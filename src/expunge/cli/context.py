@@ -79,10 +79,10 @@ class CommandContext:
             return None
         return Path(self.url.removeprefix(prefix).partition("?")[0])
 
-    def note_dead_rows(self) -> None:
-        """Say what an erasure leaves to do: a client of a server does not reach its files."""
-        if self.file is None:
-            self.note("Erased secrets stay in dead rows of the server's files until expunge vacuum has run.")
+    def note_waiting(self, reason: str | None) -> None:
+        """Say why the files still hold what an erasure has erased."""
+        if reason is not None:
+            self.note(f"Erased, and not yet gone from the files: {reason}. expunge vacuum completes it.")
 
     @property
     def displayed_url(self) -> str:

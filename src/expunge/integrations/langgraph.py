@@ -5,8 +5,8 @@ the value and any further vectors. The entry's id holds namespace, key, when the
 put. An update writes the new version before it erases the old one, so an item is never missing in between; readers
 take the newest.
 
-Receipts are on the side: `receipts` has the latest, `on_receipt` is called with each, `erase_subject` forgets a user
-in the whole store. Where this differs from LangGraph's `InMemoryStore`, on purpose:
+Receipts are on the side: `receipts` has outcome and leaf of the latest, `on_receipt` is called with each and the item
+that it is about, `erase_subject` forgets a user in the whole store. Where this differs from LangGraph's `InMemoryStore`, on purpose:
 
 1. `created_at` stays what it was when an item is updated.
 2. A namespace is listed while it has an item, not because somebody once asked for one in it.
@@ -25,7 +25,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -134,7 +134,8 @@ class ExpungeStore(BaseStore):
         """`index` is LangGraph's: dims, embed, fields. `subject` says whose an item is, for `erase_subject`."""
         self.ledger = store
         self.notebook = Notebook(store, memory, sigma=sigma, nu=nu)
-        self.receipts: deque[ItemReceipt] = deque(maxlen=1000)
+        # Without the ids that an edit was applied to: they name items, and these may be erased.
+        self.receipts: deque[NotebookEdit] = deque(maxlen=1000)
         self.index_config = index
         self._embeddings = None if index is None else ensure_embeddings(index["embed"])
         self._fields = ["$"] if index is None else list(index.get("fields") or ["$"])
@@ -142,6 +143,7 @@ class ExpungeStore(BaseStore):
         self._subject = subject
         self._on_receipt = on_receipt
         self._lock = threading.Lock()
+        # Of the version that was read last. It names items, so that it goes with every edit.
         self._cached: tuple[Version, dict[Name, list[_ItemVersion]]] | None = None
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -166,7 +168,10 @@ class ExpungeStore(BaseStore):
     def erase_subject(self, subject: str) -> Erasure:
         """Erase every item of a subject, and whatever else of theirs is in the expunge store."""
         with self._lock:
-            return self.notebook.erase_subject(subject)
+            try:
+                return self.notebook.erase_subject(subject)
+            finally:
+                self._cached = None
 
     def _plan(self, ops: Iterable[Op]) -> _Plan:
         plan = _Plan(list(ops))
@@ -269,10 +274,10 @@ class ExpungeStore(BaseStore):
         finally:
             # What was done is reported, though a later edit has failed.
             for edit in edits:
-                receipt = ItemReceipt(*name, edit)
-                self.receipts.append(receipt)
+                self.receipts.append(replace(edit, applied=()))
                 if self._on_receipt is not None:
-                    self._on_receipt(receipt)
+                    self._on_receipt(ItemReceipt(*name, edit))
+            self._cached = None
 
 
 def _version(name: str, row: int) -> _ItemVersion | None:

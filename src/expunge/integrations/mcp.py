@@ -78,16 +78,23 @@ class RecalledNote:
 
 @dataclass(frozen=True)
 class ForgetResult:
-    """What forget answers: the notes are gone from the database, and the receipts say so."""
+    """What forget answers: the notes are gone from the database, and the receipts say so.
+
+    Where waiting is not null, it says why the database's files still hold what was erased.
+    """
 
     ids: list[str]
     notes: int
     receipts: list[LeafReceipt]
+    waiting: str | None
 
 
 @dataclass(frozen=True)
 class ForgetSubjectResult:
-    """What forget_subject answers. Where complete is false, some memory of the store refused, and says why."""
+    """What forget_subject answers. Where complete is false, some memory of the store refused, and says why.
+
+    Where waiting is not null, it says why the database's files still hold what was erased.
+    """
 
     complete: bool
     entries: int
@@ -95,6 +102,7 @@ class ForgetSubjectResult:
     refused: list[str]
     summary_leaf: int | None
     summary_salt: str | None
+    waiting: str | None
 
 
 @dataclass(frozen=True)
@@ -153,7 +161,8 @@ class Tools:
     def forget(self, ids: list[str]) -> ForgetResult:
         """Erase texts by id, for good: content, embedding and salt leave the database."""
         edits = self.notebook.erase(ids)
-        return ForgetResult(list(edits[-1].applied), len(self.notebook), [LeafReceipt.of(edit) for edit in edits])
+        receipts = [LeafReceipt.of(edit) for edit in edits]
+        return ForgetResult(list(edits[-1].applied), len(self.notebook), receipts, self.store.waiting())
 
     def forget_subject(self, subject: str) -> ForgetSubjectResult:
         """Erase everything of one subject, in every memory of the store, with one signed summary."""
@@ -168,6 +177,7 @@ class Tools:
             refused=[f"{part.memory}: {part.reason}" for part in parts if part.outcome in ("refused", "failed")],
             summary_leaf=None if done.summary is None else done.summary.index,
             summary_salt=None if done.summary is None else done.summary.salt.hex(),
+            waiting=self.store.waiting(),
         )
 
     def warranties(self) -> list[WarrantyStatus]:

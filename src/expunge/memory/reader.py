@@ -125,7 +125,7 @@ class MemoryReader(ABC):
             sites, first = np.unique(version.sites, return_index=True)
             in_row_order = sites[np.argsort(first)]
             state = version.state
-            return state.gram.keys[in_row_order[state.status[in_row_order] == MARGIN]]
+            return np.asarray(state.gram.keys[in_row_order[state.status[in_row_order] == MARGIN]])
 
         return margin_inverse(self.look(margin_keys), self.sigma)
 

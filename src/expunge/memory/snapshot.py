@@ -33,7 +33,6 @@ from expunge.memory.version import Version
 from expunge.problem.check import StateCheck
 from expunge.problem.problem import Problem, row_bytes
 from expunge.problem.tolerances import PUBLISHED
-from expunge.solver.attempts import check_candidate
 from expunge.solver.canonical import canonical
 from expunge.solver.cold_fit import distinct_sites
 from expunge.solver.kernel_rows import KernelRows
@@ -299,8 +298,7 @@ def build_memory(
     kept = np.flatnonzero(arrays["archived"] == 1)
     if live.size + kept.size != size or np.any(alpha[kept]):
         raise InputError("an archived entry has a weight, or is neither archived nor live")
-    state, site_of = _state(keys[live], alpha[live], header)
-    check: StateCheck = check_candidate(state, state.multiplicity[: state.sites])
+    state, site_of, check = _state(keys[live], alpha[live], header)
     state.exact = state.exact and check.worst <= _SOLVED
     entries = Entries(arrays["values"].shape[1], size)
     sites = np.full(size, -1, dtype=np.int64)
@@ -360,8 +358,8 @@ def _refitted(header: dict[str, Any], arrays: dict[str, AnyArray]) -> Memory:
     return Memory(replace(version, warranties=Warranties(forgotten=forgotten)), attempts=attempts)
 
 
-def _state(keys: Matrix, alpha: Vector, header: dict[str, Any]) -> tuple[State, IndexArray]:
-    """The solver's state behind the coefficients of live entries, and the site of each entry."""
+def _state(keys: Matrix, alpha: Vector, header: dict[str, Any]) -> tuple[State, IndexArray, StateCheck]:
+    """The solver's state behind the coefficients of live entries, the site of each entry, and the state's check."""
     first, site_of = distinct_sites(keys)
     counts, cap = np.bincount(site_of, minlength=first.size), float.fromhex(header["cap"])
     gram = KernelRows(keys[first], float.fromhex(header["sigma"]))
@@ -376,11 +374,10 @@ def _state(keys: Matrix, alpha: Vector, header: dict[str, Any]) -> tuple[State, 
     state.offset = float.fromhex(header["offset"])
     # The weights of a file are those of the exact optimum, or the file was not written by a memory.
     state.exact = False
-    canonical(state)
+    _, check = canonical(state)
     if not np.array_equal(state.share[: state.sites], alpha[first]) or state.offset != float.fromhex(header["offset"]):
         raise InputError("the weights are not those of the exact optimum of these entries")
-    state.recompute_slacks()
-    return state, site_of
+    return state, site_of, check
 
 
 def _total(share: float, count: int) -> float:

@@ -95,7 +95,8 @@ def _readout(keys: Matrix, values: Matrix, weights: Vector, points: Matrix, fact
 @njit(cache=True, nogil=True, inline="always")
 def _tree(lanes: Vector) -> float:
     """Sum of the eight lanes, always in this order."""
-    return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]))
+    total: float = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]))
+    return total
 
 
 @njit(cache=True, nogil=True)

@@ -45,6 +45,7 @@ from expunge.service.routes import (
 from expunge.service.schemas.responses import Problem
 from expunge.service.settings import Settings
 from expunge.service.tokens import Tokens
+from expunge.service.upkeep import Upkeep
 
 __all__ = ["create_app", "from_environment"]
 
@@ -62,10 +63,13 @@ def create_app(settings: Settings) -> FastAPI:
     store = settings.open()
     executor = Executor(settings.timeout)
     context = ServiceContext(settings, store, Tokens(store), executor, Jobs(store, executor), Metrics(store))
+    upkeep = Upkeep(store, executor, context.metrics)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        upkeep.start()
         yield
+        await upkeep.stop()
         await context.jobs.stop(_JOB_SECONDS)
         store.close()
 
@@ -78,7 +82,7 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         redirect_slashes=False,
     )
-    app.state.context = context
+    app.state.context, app.state.upkeep = context, upkeep
     app.add_middleware(RequestMiddleware, context=context)
     for module in (about, memory_list, entry_list, memory_queries, edits, job_list, ledger_pages, hold_list):
         app.include_router(module.routes)

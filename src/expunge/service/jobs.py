@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import func, insert, select, update
 
 from expunge.errors import ExpungeError
 from expunge.service.executor import Executor
@@ -37,7 +37,6 @@ log = logging.getLogger("expunge.service")
 
 HEARTBEAT_SECONDS = 5.0
 ORPHAN_SECONDS = 20.0
-KEPT_SECONDS = 7 * 86_400.0
 
 _UNFINISHED = ("queued", "running")
 
@@ -190,7 +189,6 @@ class Jobs:
             "content": self._encrypted(job_id, spec, None, None),
         }
         with self._store.writing("jobs") as connection:
-            connection.execute(delete(jobs).where(jobs.c.created < now - int(KEPT_SECONDS * 1000)))
             known = connection.first(select(jobs).where(jobs.c.id_hash == row["id_hash"]))
             if known is None:
                 connection.execute(insert(jobs), row)

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
@@ -33,7 +33,7 @@ class Metrics:
 
     def __init__(self, store: Store) -> None:
         registry = self._registry = CollectorRegistry()
-        self._store_collector = _StoreCollector(store)
+        self._store, self._store_collector = store, _StoreCollector(store)
         self._requests = Histogram(
             "expunge_request_seconds",
             "Time to answer a request.",
@@ -55,6 +55,17 @@ class Metrics:
             buckets=_SECONDS,
         )
 
+        self._waiting = Gauge(
+            "expunge_erasures_waiting",
+            "Erasures (on PostgreSQL: erased secrets) that the database's files still hold, as far as is known.",
+            registry=registry,
+            multiprocess_mode="livemax",
+        )
+
+    def observe_waiting(self) -> None:
+        """Take over how many erasures wait for a reader to end, or for a vacuum."""
+        self._waiting.set(self._store.erasures_waiting()[0])
+
     def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request that was answered."""
         self._requests.labels(method, route, f"{status}").observe(seconds)
@@ -73,6 +84,7 @@ class Metrics:
 
     def text(self, jobs: dict[str, int]) -> bytes:
         """Everything, in Prometheus's text format."""
+        self.observe_waiting()
         of_service = self._registry
         if os.environ.get(MULTIPROCESS):
             of_service = CollectorRegistry()

@@ -15,16 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 
 from expunge.problem.check import StateCheck
-from expunge.problem.tolerances import PARTITION_THRESHOLD, PUBLISHED
+from expunge.problem.tolerances import PUBLISHED
 from expunge.solver.canonical import canonical
 from expunge.solver.kernel_rows import KernelRows
-from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, SiteArrays, State
-from expunge.types import IndexArray, Vector
+from expunge.solver.state import State
+from expunge.types import IndexArray
 
-__all__ = ["Attempt", "Method", "Trial", "check_candidate", "first_accepted", "rescue_methods"]
+__all__ = ["Attempt", "Method", "Trial", "first_accepted", "rescue_methods"]
 
 log = logging.getLogger("expunge")
 
@@ -63,107 +62,6 @@ class Trial:
     attempts: tuple[Attempt, ...]
 
 
-@njit(cache=True, nogil=True)
-def _judge(
-    at: SiteArrays,
-    members: IndexArray,
-    counts: IndexArray,
-    sums: Vector,
-    offset: float,
-    cap: float,
-    threshold: float,
-) -> tuple[float, float, float, bool]:
-    """`check.check_terms` over sites, in one pass: (mass, box, stationarity, partition agrees with α).
-
-    `at.slack` receives g = ρ − t at every site.
-    """
-    total, rest = -1.0, 0.0
-    box, stationarity = 0.0, 0.0
-    agrees = True
-    margin = 0
-    for site in range(counts.size):
-        a = at.alpha[site]
-        at.slack[site] = 2.0 * sums[site] + (offset - 1.0)
-        if counts[site] == 0:
-            if a != 0.0 or at.status[site] != ABSENT:
-                agrees = False
-            if a != 0.0:
-                box = np.inf
-            continue
-        # Neumaier's sum: exact to the last bit or two, whatever the order of magnitude.
-        added = total + a
-        rest += (total - added) + a if abs(total) >= abs(a) else (a - added) + total
-        total = added
-        share = a / counts[site]
-        box = max(box, -share, share - cap)
-        gap = 1.0 - 2.0 * sums[site] - offset
-        if share <= threshold:
-            term = gap
-        elif share >= cap - threshold:
-            term = -gap
-        else:
-            term = abs(gap)
-        if not term <= stationarity:
-            stationarity = term
-        # A free coefficient may round to a bound; nothing else is at one by rounding.
-        if at.multiplicity[site] != counts[site] or not (
-            (at.status[site] == MARGIN and 0.0 <= a <= at.ceiling[site])
-            or (at.status[site] == RESERVE and a == 0.0)
-            or (at.status[site] == BOUND and a == at.ceiling[site])
-        ):
-            agrees = False
-        if at.status[site] == MARGIN:
-            margin += 1
-    for member in members:
-        if at.status[member] != MARGIN:
-            agrees = False
-    agrees = agrees and margin == members.size
-    return abs(total + rest), box, stationarity, agrees
-
-
-@njit(cache=True, nogil=True)
-def _at_ceiling(alpha: Vector, counts: IndexArray, cap: float) -> IndexArray:
-    """Entries of each site whose coefficient is its ceiling, by these counts; 0 for every other."""
-    bound = np.zeros(counts.size, dtype=np.int64)
-    for site in range(counts.size):
-        if counts[site] > 0 and alpha[site] == counts[site] * cap:
-            bound[site] = counts[site]
-    return bound
-
-
-@njit(cache=True, nogil=True)
-def _without_row(alpha: Vector, bound: IndexArray, row_of: IndexArray) -> IndexArray:
-    """Sites with a coefficient below their ceiling that have no kernel row."""
-    found = np.empty(bound.size, dtype=np.int64)
-    size = 0
-    for site in range(bound.size):
-        if alpha[site] != 0.0 and bound[site] == 0 and row_of[site] < 0:
-            found[size] = site
-            size += 1
-    return found[:size].copy()
-
-
-def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISHED) -> StateCheck:
-    """Recompute a candidate's errors from kernel rows, coefficients and offset, for these site counts.
-
-    The slacks so found replace the candidate's own. A candidate whose bookkeeping disagrees with its
-    coefficients is marked as no starting point for a path.
-    """
-    gram, alpha = state.gram, state.alpha
-    bound = _at_ceiling(alpha, counts, state.cap)
-    missing = _without_row(alpha, bound, gram.row_of)
-    if missing.size:
-        gram.require(missing)
-    sums = gram.sums(alpha, bound, state.cap)
-    mass, box, stationarity, agrees = _judge(
-        state.arrays, state.margin.members, counts, sums, state.offset, state.cap, PARTITION_THRESHOLD
-    )
-    state.exact = state.exact and agrees
-    if mass != mass or box != box or stationarity != stationarity:
-        mass, box, stationarity = (math.inf if math.isnan(error) else error for error in (mass, box, stationarity))
-    return StateCheck(mass, box, stationarity, tolerance)
-
-
 def first_accepted(
     methods: Iterable[Method],
     counts: IndexArray,
@@ -185,8 +83,7 @@ def first_accepted(
         worst = math.inf
         try:
             state = method.solve()
-            exactness = canonical(state)
-            check = check_candidate(state, counts, tolerance)
+            exactness, check = canonical(state, counts, tolerance)
             worst = check.worst
         except Exception as problem:
             # Any failure of one method is recorded, and the next one is tried.

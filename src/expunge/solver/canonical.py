@@ -6,30 +6,36 @@ or clipped; the exact optimum is *evaluated*, and rounded once.
 
 On the margin of the candidate the solution is refined in pairs of doubles until a bound of its error, ‖α − α*‖₂ ≤
 N(½‖r‖₂ + 2√s·|m|) for residual r, missing mass m and N ≥ ‖(K_SS + 11ᵀ)⁻¹‖₂, tells the nearest doubles. (With
-d = α − α* and A = K_SS + 11ᵀ: 2Ad = −r − η·1 and Σd = m. Eliminating η leaves −½A⁻¹r projected in the norm of A, at most
-½N‖r‖, and m·A⁻¹1/(1ᵀA⁻¹1), where 1ᵀA⁻¹1 ≥ ½. The offset is off by at most 6|m| + 2√N‖r‖.) The box is checked with that
-error, the sign of every other slack with a bound of its rounding, and again in pairs where that is too coarse. A site
-on the wrong side is moved and the margin solved again; what pairs do not decide goes to `exact_optimum`, in balls.
+d = α − α* and A = K_SS + 11ᵀ: 2Ad = −r − η·1 and Σd = m. Eliminating η leaves −½A⁻¹r projected in the norm of A, at
+most ½N‖r‖, and m·A⁻¹1/(1ᵀA⁻¹1), where 1ᵀA⁻¹1 ≥ ½. The offset is off by at most 6|m| + 2√N‖r‖.) The box is checked with
+that error, the sign of every other slack with a bound of its rounding, and again in pairs where that is too coarse. A
+site on the wrong side is moved and the margin solved again; what pairs do not decide goes to `exact_optimum`, in balls.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from expunge.problem.check import StateCheck
 from expunge.problem.kernel import kernel_error
 from expunge.problem.kernel_pairs import kernel_pairs, pair_error, two_product, two_sum
+from expunge.problem.tolerances import PUBLISHED
 from expunge.solver.active_set import enter, leave, next_free, settle
+from expunge.solver.candidate_check import check_candidate
 from expunge.solver.exact_optimum import pair_products, solve_exactly
 from expunge.solver.margin_factor import MarginFactor, forward_pair, solve_halfway
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
 from expunge.types import IndexArray, Matrix, StatusArray, Vector
 
-__all__ = ["canonical", "slack_error"]
+__all__ = ["Exactness", "canonical", "slack_error"]
+
+# What decided the last bits of a state.
+Exactness = Literal["pairs", "balls"]
 
 _U = 2.0**-53
 # Rounds of pivots on pairs before balls take over.
@@ -215,16 +221,19 @@ def _solve(
     shares: Vector,
     offset: float,
     cap: float,
-    bound: float,
+    bound_counts: IndexArray,
     norm: float,
     kernel: float,
 ) -> tuple[int, int, float, float, float, float]:
     """Refine, bound the errors, and place: (verdict of `_place`, position, offset as a pair, errors of α and ρ).
 
-    `bound` counts the bound entries, `norm` bounds ‖(K_SS + 11ᵀ)⁻¹‖₂, and `kernel` the error of a kernel pair. The
+    `bound_counts` (sites,) counts the bound entries, `norm` bounds ‖(K_SS + 11ᵀ)⁻¹‖₂, and `kernel` the error of a kernel pair. The
     verdict is −1 where refinement fails.
     """
     size = slots.size
+    bound = 0.0
+    for count in bound_counts:
+        bound += count
     # What the bound entries leave of the mass: 1 − C·bound, exactly.
     p, e = two_product(cap, bound)
     s, f = two_sum(1.0, -p)
@@ -247,7 +256,7 @@ def _solve(
 
 
 @njit(cache=True, nogil=True)
-def _near(state_slack: Vector, status: Vector, sites: int, error: float) -> IndexArray:
+def _near(state_slack: Vector, status: StatusArray, sites: int, error: float) -> IndexArray:
     """Sites whose slack is not clearly on its side."""
     found = np.empty(sites, dtype=np.int64)
     size = 0
@@ -270,36 +279,39 @@ def slack_error(state: State) -> float:
     return 2.0 * (kernel_error(state.gram.keys.shape[1]) + (members + 16.0) * _U) * (1.0 + 1e-6) + 4.0 * _U
 
 
-def canonical(state: State) -> str:
-    """Make a candidate that satisfies KKT to rounding the canonical state; say what decided: "pairs" or "balls".
+def canonical(
+    state: State, counts: IndexArray | None = None, tolerance: float = PUBLISHED
+) -> tuple[Exactness, StateCheck]:
+    """Make a candidate that satisfies KKT to rounding the canonical state; return what decided it, and its check.
 
     On exit α and ρ are the nearest doubles by site, `state.share` those of one entry, the groups those of the exact
-    optimum, and the slacks recomputed. Raises SolveError where balls do not decide either.
+    optimum, and the slacks those that the check recomputed. `counts` (sites,) are the entries that each site should
+    hold, the state's own if not given. Raises SolveError where balls do not decide either.
     """
+    expected = state.multiplicity[: state.sites] if counts is None else counts
     if not state.exact:
         _factor(state)
     for _ in range(ROUNDS if state.exact else 0):
-        verdict = _by_pairs(state)
-        if verdict == "pairs":
-            return verdict
+        verdict = _by_pairs(state, expected, tolerance)
+        if isinstance(verdict, StateCheck):
+            return "pairs", verdict
         if verdict == "balls":
             break
     _by_balls(state)
-    return "balls"
+    return "balls", check_candidate(state, expected, tolerance)
 
 
-def _by_pairs(state: State) -> str:
-    """One round: "pairs" when everything is decided, "again" after a pivot, "balls" when pairs are too coarse."""
+def _by_pairs(state: State, expected: IndexArray, tolerance: float) -> StateCheck | Literal["again", "balls"]:
+    """One round: the check when everything is decided, "again" after a pivot, "balls" when pairs are too coarse."""
     members = state.margin.members.copy()
     size = members.size
     counts = state.bound_counts()
     if size == 0:
-        return _empty_margin(state)
+        return _empty_margin(state, expected, tolerance)
     gram, pairs = state.gram, state.gram.pairs
     slots = pairs.follow(members, counts, gram.keys, gram.sigma, state.margin.factor)
     if not math.isfinite(pairs.inverse_norm):
         return "balls"
-    bound = float(counts.sum())
     alpha, alpha_low, shares = state.alpha[members], np.zeros(size), np.empty(size)
     verdict, position, offset, offset_low, error, offset_error = _solve(
         PairTables(pairs.gram_high, pairs.gram_low, pairs.sum_high, pairs.sum_low, pairs.sum_error),
@@ -312,7 +324,7 @@ def _by_pairs(state: State) -> str:
         shares,
         state.offset,
         state.cap,
-        bound,
+        counts,
         pairs.inverse_norm,
         pair_error(gram.keys.shape[1]),
     )
@@ -326,13 +338,13 @@ def _by_pairs(state: State) -> str:
             settle(state)
         return "again"
     if size == 1:
-        exact = 1 - Fraction(state.cap) * int(bound)
+        exact = 1 - Fraction(state.cap) * int(counts.sum())
         alpha[0], shares[0] = float(exact), float(exact / int(state.multiplicity[members[0]]))
         verdict = 0 if 0 < exact < Fraction(state.cap) * int(state.multiplicity[members[0]]) else 3
     if verdict == 3 or not _rounds_to(offset, offset_low, offset_error):
         return "balls"
     state.alpha[members], state.offset = alpha, offset
-    state.recompute_slacks()
+    check = check_candidate(state, expected, tolerance)
     near = _near(state.slack, state.status, state.sites, slack_error(state))
     if near.size:
         exact_error = 2.0 * math.sqrt(size) * error + offset_error
@@ -340,7 +352,7 @@ def _by_pairs(state: State) -> str:
         if moved != "clear":
             return moved
     _publish_shares(state, members, shares)
-    return "pairs"
+    return check
 
 
 def _decide_near(
@@ -352,10 +364,11 @@ def _decide_near(
     offset: float,
     offset_low: float,
     error: float,
-) -> str:
+) -> Literal["clear", "again", "balls"]:
     """Slacks close to zero, in pairs: "clear" if all are of their sign, "again" after a pivot, else "balls"."""
-    slack, wrong = _pair_slacks(state, near, members, alpha, alpha_low, offset, offset_low)
-    wrong += error
+    high, low, wrong = _pair_slacks(state, near, members, alpha, alpha_low, offset, offset_low)
+    slack = high + low
+    wrong += error + 2.0**-52 * float(np.abs(slack).max())
     bound = state.status[near] == BOUND
     signed = np.where(bound, -slack, slack)
     if (signed > wrong).all():
@@ -376,8 +389,8 @@ def _pair_slacks(
     alpha_low: Vector,
     offset: float,
     offset_low: float,
-) -> tuple[Vector, float]:
-    """Slacks at some sites in pairs, and a bound of the error beside that of α and ρ."""
+) -> tuple[Vector, Vector, float]:
+    """Slacks at some sites in pairs, high and low, and a bound of the error beside that of α and ρ."""
     gram = state.gram
     counts = state.bound_counts()
     bound = np.flatnonzero(counts)
@@ -389,16 +402,16 @@ def _pair_slacks(
     high, low = kernel_pairs(gram.keys[sites], gram.keys, active, gram.sigma)
     total, rest = pair_products(high, low, weights, weights_low)
     level, level_low = _difference(offset, 1.0, -offset_low)
-    slack = np.empty(sites.size)
+    slack, slack_low = np.empty(sites.size), np.empty(sites.size)
     for place in range(sites.size):
         s, e = _plain_sum(2.0 * float(total[place]), level)
-        slack[place] = s + (e + (2.0 * float(rest[place]) + level_low))
+        slack[place], slack_low[place] = _plain_sum(s, e + (2.0 * float(rest[place]) + level_low))
     weight = float(np.abs(weights).sum())
     error = 2.0 * weight * (pair_error(gram.keys.shape[1]) + (active.size + 8.0) * 2.0**-103) + 2.0**-100
-    return slack, error + 2.0**-52 * float(np.abs(slack).max(initial=0.0))
+    return slack, slack_low, error
 
 
-def _empty_margin(state: State) -> str:
+def _empty_margin(state: State, expected: IndexArray, tolerance: float) -> StateCheck | Literal["again", "balls"]:
     """No free site: right only if the bound sites have all the mass, exactly, and the groups are clearly apart."""
     counts = state.bound_counts()
     held = Fraction(state.cap) * int(counts.sum())
@@ -421,14 +434,15 @@ def _empty_margin(state: State) -> str:
     if reserve.size and not float(slack[reserve].min()) > highest + 4.0 * coarse:
         return "balls"
     nothing = np.zeros(0)
-    exact, error = _pair_slacks(state, nearest, nearest[:0], nothing, nothing, 0.0, 0.0)
-    lower, upper = -(float(exact.max()) + error), -(float(exact.max()) - error)
-    if lower != upper or not abs(lower) > 2.0**-40:
+    high, low, error = _pair_slacks(state, nearest, nearest[:0], nothing, nothing, 0.0, 0.0)
+    first = int(np.lexsort((low, high))[-1])
+    offset, offset_low = -float(high[first]), -float(low[first])
+    if not (_rounds_to(offset, offset_low, error) and abs(offset) > 2.0**-40):
         return "balls"
-    state.offset = lower
-    state.recompute_slacks()
+    state.offset = offset
+    check = check_candidate(state, expected, tolerance)
     _publish_shares(state, nearest[:0], nothing)
-    return "pairs"
+    return check
 
 
 def _publish_shares(state: State, members: IndexArray, shares: Vector) -> None:
@@ -481,7 +495,6 @@ def _by_balls(state: State) -> None:
     state.offset = found.offset
     # A margin that double precision cannot factor is no starting point for a path.
     _factor(state)
-    state.recompute_slacks()
 
 
 def _product(a: float, b: float) -> tuple[float, float]:

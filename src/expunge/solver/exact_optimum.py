@@ -8,8 +8,8 @@ has to be right, because what it ends with is proved, in balls:
   the margin system *is* the optimum, and its enclosure is the answer.
 - With ties let α be the point found (tied sites at their bounds), moved so that its mass is exact, T the free sites and
   the tied ones, g the slacks, α* the optimum of the problem in which only T may move. Strong convexity gives
-  2dᵀKd ≤ Σ g_i d_i over T for d = α − α*, and as Σd = 0, dᵀKd = dᵀ(K + 11ᵀ)d. So ‖d‖₂ ≤ ½‖(K + 11ᵀ)_TT⁻¹‖₂ ‖g_T‖₂. Where
-  every other slack is larger than all that d can move it, α* is the optimum of the whole problem as well.
+  2dᵀKd ≤ Σ g_i d_i over T for d = α − α*, and as Σd = 0, dᵀKd = dᵀ(K + 11ᵀ)d. So ‖d‖₂ ≤ ½‖(K + 11ᵀ)_TT⁻¹‖₂ ‖g_T‖₂.
+  Where every other slack is larger than all that d can move it, α* is the optimum of the whole problem as well.
 
 What a precision does not decide is tried at the next one. A coefficient or an offset below 2⁻²⁰⁰ is 0; what the last
 precision cannot tell from the midpoint of two doubles is the even one of them.
@@ -300,9 +300,8 @@ class _Walk:
             kernels = kernel_pairs(self.keys[part], self.keys, active, self.sigma)
             total, rest = pair_products(*kernels, high, low)
             slack = (2.0 * total + level_high) + (_sum_error(2.0 * total, level_high) + (2.0 * rest + level_low))
-            for site, value in zip(part, slack.tolist(), strict=True):
-                if abs(value) > 4.0 * error + 2.0**-50 * abs(value):
-                    found[site] = value
+            clear = np.abs(slack) > 4.0 * error + 2.0**-50 * np.abs(slack)
+            found.update((part[place], float(slack[place])) for place in np.flatnonzero(clear).tolist())
         return found
 
     def _free_one(self) -> bool:
@@ -310,8 +309,8 @@ class _Walk:
         rest = self.rest()
         terms = self._terms()
         bound, reserve = self.group(BOUND), self.group(RESERVE)
-        least = min(bound, key=lambda site: float(terms[site].mid()), default=-1)
-        most = max(reserve, key=lambda site: float(terms[site].mid()), default=-1)
+        least = min(bound, key=lambda site: terms[site].mid(), default=-1)
+        most = max(reserve, key=lambda site: terms[site].mid(), default=-1)
         if rest < 0:
             self.status[least] = MARGIN
         elif rest > 0:
@@ -328,13 +327,10 @@ class _Walk:
 
     def _empty_offset(self) -> Any:
         """The least t of the bound sites, which is the offset of an empty margin."""
-        lower, upper = None, None
         terms = self._terms()
-        for site in self.group(BOUND):
-            low, high = terms[site].lower(), terms[site].upper()
-            lower = low if lower is None or low < lower else lower
-            upper = high if upper is None or high < upper else upper
-        return lower.union(upper)
+        bound = self.group(BOUND)
+        lower = min(terms[site].lower() for site in bound)
+        return lower.union(min(terms[site].upper() for site in bound))
 
     def _tied_at(self, offset: Any) -> list[int]:
         """Sites whose slack is zero to the tie, when the margin is empty."""
@@ -365,7 +361,7 @@ class _Walk:
         return ExactOptimum(status, alpha, share, level, self.bits)
 
     def _tied_optimum(self, free: list[int], values: dict[int, Any], offset: Any, tied: list[int]) -> Any:
-        """Widen the values by the convexity bound, put tied free sites at their bounds, return the offset's enclosure."""
+        """Put tied free sites at their bounds, widen the values by the convexity bound, and enclose the offset."""
         for site in free:
             if abs(values[site]) < self.tie:
                 self.status[site], self.alpha[site] = RESERVE, arb(0)

@@ -104,7 +104,7 @@ def refined_inverse(gram: Matrix) -> Matrix:
     if size == 0:
         return np.zeros((1, 1))
     system = _system(gram)
-    inverse = np.linalg.inv(system)
+    inverse = np.asarray(np.linalg.inv(system), dtype=np.float64)
     identity = np.eye(size + 1)
     for _ in range(8):
         residual = (identity - _extended_product(system, inverse)).astype(np.float64)

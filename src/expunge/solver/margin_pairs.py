@@ -30,6 +30,8 @@ _U = 2.0**-53
 MARGIN = 1
 # How far the maintained bound may grow beyond a fresh one before it is found afresh.
 GROWTH = 64.0
+# New members whose pairs are made together.
+ROWS = 32
 
 
 @njit(cache=True, nogil=True)
@@ -105,25 +107,27 @@ def _enter(
         slot_of[new[row]] = first + row
     columns[:size] = site_of[:size]
     columns[size:] = bound
-    high, low = np.empty((1, columns.size)), np.empty((1, columns.size))
-    for row in range(new.size):
-        slot = first + row
-        fill_pairs(keys[new[row] : new[row] + 1], keys, columns, width, high, low)
-        for other in range(size):
-            gram_high[slot, other] = gram_high[other, slot] = high[0, other]
-            gram_low[slot, other] = gram_low[other, slot] = low[0, other]
-        s, r, total = 0.0, 0.0, 0.0
-        for k in range(bound.size):
-            times = float(counts[bound[k]])
-            p, e = two_product(times, high[0, size + k])
-            e += times * low[0, size + k]
-            t, f = two_sum(s, p)
-            f += e + r
-            s = t + f
-            r = f - (s - t)
-            total += times
-        sum_high[slot], sum_low[slot] = s, r
-        sum_error[slot] = total * error + 4.0 * bound.size * _U * _U * total
+    for start in range(0, new.size, ROWS):
+        part = new[start : start + ROWS]
+        high, low = np.empty((part.size, columns.size)), np.empty((part.size, columns.size))
+        fill_pairs(keys[part], keys, columns, width, high, low)
+        for row in range(part.size):
+            slot = first + start + row
+            for other in range(size):
+                gram_high[slot, other] = gram_high[other, slot] = high[row, other]
+                gram_low[slot, other] = gram_low[other, slot] = low[row, other]
+            s, r, total = 0.0, 0.0, 0.0
+            for k in range(bound.size):
+                times = float(counts[bound[k]])
+                p, e = two_product(times, high[row, size + k])
+                e += times * low[row, size + k]
+                t, f = two_sum(s, p)
+                f += e + r
+                s = t + f
+                r = f - (s - t)
+                total += times
+            sum_high[slot], sum_low[slot] = s, r
+            sum_error[slot] = total * error + 4.0 * bound.size * _U * _U * total
 
 
 @njit(cache=True, nogil=True)
@@ -167,6 +171,17 @@ def _entered(gram: Matrix, slots: IndexArray, factor: Matrix, size: int, norm: f
         return np.inf
     reach = math.sqrt(squared) * (1.0 + 1e-10) + error
     return (norm + (1.0 + reach * reach) / pivot) * (1.0 + 1e-10)
+
+
+@njit(cache=True, nogil=True)
+def _slots(members: IndexArray, slot_of: IndexArray) -> tuple[IndexArray, int]:
+    """Slots of the members, and how many have none."""
+    slots, missing = np.empty(members.size, dtype=np.int64), 0
+    for k in range(members.size):
+        slots[k] = slot_of[members[k]]
+        if slots[k] < 0:
+            missing += 1
+    return slots, missing
 
 
 @njit(cache=True, nogil=True)
@@ -291,15 +306,16 @@ class MarginPairs:
         sums = self.sum_high, self.sum_low, self.sum_error
         if not _recount(bound_counts, self.counts, keys, self.site_of, self.size, width, error, *sums):
             self._restart()
-        new = members[self.slot_of[members] < 0]
-        if new.size:
+        slots, missing = _slots(members, self.slot_of)
+        if missing:
+            new = members[slots < 0]
             first = self.size
             self._reserve(first + new.size)
             sums = self.sum_high, self.sum_low, self.sum_error
             gram = self.gram_high, self.gram_low
             _enter(new, first, self.counts, keys, self.site_of, self.slot_of, width, error, *gram, *sums)
             self.size = first + new.size
-        slots = self.slot_of[members]
+            slots = self.slot_of[members]
         self._bound_inverse(members, slots, factor)
         return slots
 

@@ -7,6 +7,8 @@ line. Start with :mod:`expunge.store.stored_memory` (what one edit does), then r
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from expunge.attestation.statements import Clock, utc_now
 from expunge.errors import Busy, Conflict, InputError, Stale
 from expunge.ledger.event import EVENT_TYPE, Event, parse_event, subject_commitment
@@ -69,7 +71,11 @@ def open(  # noqa: A001 — expunge.open is the public word
     database, default_key = connect(url, float(timeout))
     try:
         identity = open_identity(database, signing_key, default_key, passphrase, origin, clock)
+        store = Store(database, identity)
+        # A writer who is at work does not keep a store from being opened; the service tries again.
+        with suppress(Busy):
+            store.delete_expired()
     except BaseException:
         database.engine.dispose()
         raise
-    return Store(database, identity)
+    return store

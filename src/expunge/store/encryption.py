@@ -5,11 +5,11 @@ and holes. What has to be destroyed is therefore made small and kept apart: an e
 key derived from the entry's own 32-byte salt, and only the salt has to be destroyed. This is for erasure, not for
 confidentiality: whoever has the whole database has the salts of everything that still exists.
 
-Format: ``docs/formats/store.md``. AES-256-GCM; one secret encrypts one plaintext, so its nonce is fixed at zero. A state
-is encrypted under all secrets of its memory together: destroying any of them destroys every copy of it. It may change
-while they stay, so its nonce is derived from the plaintext, and equal states have equal ciphertexts. Requests are
-encrypted under the caller's idempotency key instead, with a random nonce, because a retried request may be encrypted
-twice.
+Format: ``docs/formats/store.md``. AES-256-GCM; one secret encrypts one plaintext, so its nonce is fixed at zero. A
+state is encrypted under all secrets of its memory together: destroying any of them destroys every copy of it. It may
+change while they stay, so its nonce is derived from the plaintext, and equal states have equal ciphertexts. Requests
+are encrypted under the caller's idempotency key instead, with a random nonce, because a retried request may be
+encrypted twice.
 """
 
 from __future__ import annotations

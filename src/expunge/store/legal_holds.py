@@ -126,5 +126,5 @@ def release_hold(database: Database, identity: Identity, stored: StoredMemory, n
         leaf = ledger_writer.append_event(identity, "released", stored.uuid, state, hold=number)
         ledger_writer.flush()
         connection.commit()
-        database.truncate_log(connection)
+        database.finish_erasure(connection)
     return leaf

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid as uuids
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 
 from expunge.attestation.statements import attest_creation
@@ -13,7 +13,7 @@ from expunge.errors import InputError, StoreError, VerificationError
 from expunge.ledger.statement import Subject
 from expunge.memory.memory import Memory
 from expunge.store.backends.database import Database
-from expunge.store.backends.tables import memories
+from expunge.store.backends.tables import memories, tokens
 from expunge.store.edits.crash_points import crash_point
 from expunge.store.edits.edit_transaction import MemoryContext, check_expected
 from expunge.store.edits.idempotency import Request
@@ -80,6 +80,8 @@ def drop_memory(
             raise refusal
         ledger_writer = LedgerWriter(connection)
         RowWriter(database, connection, ledger_writer, identity.secret, stored.number).delete_memory()
+        # They name it.
+        connection.execute(delete(tokens).where(tokens.c.memory == stored.name))
         leaf = ledger_writer.append_event(
             identity,
             "dropped",
@@ -95,6 +97,6 @@ def drop_memory(
         crash_point("answer_saved")
         connection.commit()
         crash_point("committed")
-        database.truncate_log(connection)
+        database.finish_erasure(connection)
         crash_point("log_truncated")
     return leaf

@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 
 from expunge.memory.version import Version
 from expunge.store.backends.database import CheckedConnection, Database, number_parameters
-from expunge.store.backends.tables import entries, forgotten, holds, memories, secrets, states
+from expunge.store.backends.tables import entries, forgotten, holds, memories, states
 from expunge.store.edits.crash_points import crash_point
 from expunge.store.encryption import Content, encrypt, encrypt_entries, new_secret, row_mark, subject_tag
 from expunge.store.ledger_tables import LedgerWriter
@@ -24,7 +24,7 @@ __all__ = ["RowWriter", "erased_ids"]
 
 _DELETE_ENTRIES = delete(entries).where(entries.c.number == bindparam("number_"))
 _DELETE_RECORDS = delete(forgotten).where(forgotten.c.number == bindparam("number_"))
-_INSERTS = {table: insert(table) for table in (entries, forgotten, holds, memories, secrets, states)}
+_INSERTS = {table: insert(table) for table in (entries, forgotten, holds, memories, states)}
 _UPDATE_STATE = (
     update(states)
     .where(states.c.memory == bindparam("memory_"))
@@ -170,8 +170,7 @@ class RowWriter:
         return kept
 
     def _insert_secrets(self) -> None:
-        new = sorted(self._new_secrets.items())
-        self._insert(secrets, [{"number": number, "secret": secret} for number, secret in new])
+        self._database.insert_secrets(self._connection, self._new_secrets)
         self._new_secrets.clear()
 
     def _insert(self, table: Any, rows: list[dict[str, Any]]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import re
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +44,7 @@ from expunge.store.ledger_tables import (
 )
 from expunge.store.legal_holds import Hold, check_hold_terms, place_hold, read_holds, release_hold
 from expunge.store.maintenance.backup import export_ledger, write_backup
+from expunge.store.maintenance.expiry import count_expired, delete_expired
 from expunge.store.maintenance.integrity import VerifyResult, verify_store
 from expunge.store.maintenance.restore import RestoreResult, restore_store
 from expunge.store.memory_lifecycle import create_memory, drop_memory
@@ -300,6 +302,34 @@ class Store:
         self._require_open()
         return self._database.vacuum()
 
+    def waiting(self) -> str | None:
+        """The reason why the database's files still hold erased secrets, as far as is known; None if they hold none."""
+        return self.erasures_waiting()[1]
+
+    def erasures_waiting(self) -> tuple[int, str | None]:
+        """How many erasures (on PostgreSQL: erased secrets) the files still hold, as far as is known, and why."""
+        self._require_open()
+        return self._database.waiting()
+
+    def retry_erasures(self) -> None:
+        """Try once more to remove erased secrets that a reader has kept in the files; the next edit does so, too."""
+        self._require_open()
+        self._database.retry_erasures()
+
+    def delete_expired(self, now: float | None = None) -> int:
+        """Delete what is kept for a limited time and is older: see `expunge.store.maintenance.expiry`.
+
+        ``now`` is in seconds since 1970. Returns how many rows were deleted.
+        """
+        now = time.time() if now is None else now
+        with self.reading() as connection:
+            if not count_expired(connection, now):
+                return 0
+        with self.writing("expiry") as connection:
+            count = delete_expired(connection, now)
+            connection.commit()
+        return count
+
     def backup(self, path: str | Path) -> None:
         """Write a consistent copy of the whole store to a new SQLite file, without the signing key."""
         with self.reading() as connection:
@@ -332,7 +362,7 @@ class Store:
                 self._database, connection, self._identity, Path(path), source, checkpoint
             )
             connection.commit()
-            self._database.truncate_log(connection)
+            self._database.finish_erasure(connection)
         with self._lock:
             self._identity = identity
             self._opened.clear()

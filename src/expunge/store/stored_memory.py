@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex, TypedDict, Unpack, overload
+from typing import Any, Literal, NoReturn, SupportsIndex, TypedDict, Unpack, overload
 
 import numpy.typing as npt
 
@@ -34,9 +34,6 @@ from expunge.store.ledger_tables import read_leaf
 from expunge.store.legal_holds import Hold, holds_on_entries, read_holds
 from expunge.store.rows import LoadedMemory
 from expunge.store.version_cache import VersionCache, refuse_direct_edit
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["AdmitOptions", "DeleteOptions", "EditOptions", "PruneOptions", "StoredMemory"]
 
@@ -301,7 +298,7 @@ class StoredMemory(MemoryReader):
             memory = loaded.memory
             answer = None if request is None else request.earlier_answer(connection)
             if answer is not None:
-                return _repeated(connection, memory, answer, same)
+                return _repeated(self._context.database.waiting()[1], connection, memory, answer, same)
             check_expected(expected, memory.digest)
             transaction = EditTransaction(self._context, connection, loaded, action, request, has_holds=has_holds)
             # The guard comes first: a hold is the reason, whatever else stands in the way.
@@ -337,13 +334,15 @@ class StoredMemory(MemoryReader):
 
 
 def _repeated(
+    waiting: str | None,
     connection: CheckedConnection,
     memory: Memory,
     answer: dict[str, Any],
     same: Callable[[Version, str], bool] | None,
 ) -> SignedReceipt:
     """The answer to a repeated request; what was refused is refused again."""
-    receipt = receipt_from_json(answer["receipt"], read_leaf(connection, answer["receipt"]["index"]).envelope)
+    envelope = read_leaf(connection, answer["receipt"]["index"]).envelope
+    receipt = receipt_from_json(answer["receipt"], envelope, waiting)
     if answer["refusal"] is not None:
         raise refusal_from_json(answer["refusal"], receipt)
     if same is not None:

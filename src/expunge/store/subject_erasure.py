@@ -51,7 +51,8 @@ class SubjectErasure:
     """An erasure over all memories of a store; leaf ``index`` of the ledger, signed as ``envelope``, sums it up.
 
     Each memory is edited in a transaction of its own: a memory where the erasure is refused keeps all its entries, and
-    does not keep the others from theirs. ``salt`` opens the summary's commitment to the subject; it is stored nowhere.
+    does not keep the others from theirs. ``salt`` opens the summary's commitment to the subject. The store
+    keeps it only in the answer to a request with an idempotency key, encrypted under that key, until it expires.
     """
 
     memories: tuple[MemoryErasure, ...]
@@ -63,6 +64,12 @@ class SubjectErasure:
     def complete(self) -> bool:
         """Whether nothing of the subject is left in the store."""
         return all(part.outcome not in ("refused", "failed") for part in self.memories)
+
+    @property
+    def waiting(self) -> str | None:
+        """None, or the reason why the database's files still hold erased secrets: see `SignedReceipt`."""
+        reasons = (part.receipt.waiting for part in self.memories if part.receipt is not None)
+        return next((reason for reason in reasons if reason is not None), None)
 
     @property
     def applied(self) -> dict[str, tuple[str, ...]]:
@@ -110,7 +117,7 @@ def erase_subject(
     with store.reading() as connection:
         answer = None if request is None else request.earlier_answer(connection)
         if answer is not None:
-            return erasure_from_json(connection, answer)
+            return erasure_from_json(connection, answer, store.waiting())
         names = memories_of_subject(connection, identity, subject, request)
     parts = []
     for done, name in enumerate(names):
@@ -155,7 +162,7 @@ def _write_summary(
     with store.writing("subjects") as connection:
         answer = None if request is None else request.earlier_answer(connection)
         if answer is not None:
-            return erasure_from_json(connection, answer)
+            return erasure_from_json(connection, answer, store.waiting())
         ledger_writer = LedgerWriter(connection)
         leaf = ledger_writer.append_event(
             identity,
@@ -199,8 +206,10 @@ def _erasure_to_json(done: SubjectErasure) -> dict[str, Any]:
     }
 
 
-def erasure_from_json(connection: CheckedConnection, answer: dict[str, Any]) -> SubjectErasure:
-    """The erasure that an earlier answer tells of."""
+def erasure_from_json(
+    connection: CheckedConnection, answer: dict[str, Any], waiting: str | None = None
+) -> SubjectErasure:
+    """The erasure that an earlier answer tells of, with what the files hold now."""
     parts = tuple(
         MemoryErasure(
             part["memory"],
@@ -208,7 +217,7 @@ def erasure_from_json(connection: CheckedConnection, answer: dict[str, Any]) -> 
             part["outcome"],
             None
             if part["receipt"] is None
-            else receipt_from_json(part["receipt"], read_leaf(connection, part["receipt"]["index"]).envelope),
+            else receipt_from_json(part["receipt"], read_leaf(connection, part["receipt"]["index"]).envelope, waiting),
             part["reason"],
         )
         for part in answer["memories"]

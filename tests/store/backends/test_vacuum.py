@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import psycopg
 import pytest
+from sqlalchemy import insert, select
 
 from expunge import DeletionRefused
+from expunge.store import StoredMemory
+from expunge.store.backends import tables
 
 from ..byte_search import admit_random, files_under, needles_of, random_memory, traces
 from ..conftest import Place
@@ -93,5 +96,121 @@ def test_a_vacuum_without_the_right_to_checkpoint_says_so(server: Server, folder
     random_memory(store).delete(subject="patient-1-of-icu")
     done = store.vacuum()
     assert not done.files
+    assert not done.scanned
     assert "replicas" in done.remains
+    assert "pg_statistic" in done.remains
+    place.close()
+
+
+def secrets_of(memory: StoredMemory, names: Iterable[str]) -> dict[str, bytes]:
+    """Salts of entries."""
+    return {what: part for what, part in needles_of(memory, names).items() if what.startswith("salt")}
+
+
+def analysed(url: str) -> None:
+    """Sample every table, as autovacuum does."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ANALYZE")
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["new store", "store that was sampled"])
+def test_statistics_of_the_server_keep_no_salt(forgetful_server: Server, folder: Path, older: bool) -> None:
+    """An attacker with `base/` decrypts erased entries with salts that ANALYZE has sampled: here none of 40."""
+    place = Place("postgresql", forgetful_server.new_database(), folder / "ward.pem")
+    store = place.open()
+    memory = random_memory(store, size=120)
+    if older:
+        with psycopg.connect(place.url, autocommit=True) as connection:
+            for column in ("number", "secret"):
+                connection.execute(f"ALTER TABLE expunge_secrets ALTER COLUMN {column} SET STATISTICS 100".encode())
+    analysed(place.url)
+    names = memory.ids[:40]
+    salts = secrets_of(memory, names)
+    assert "vacuum" in (memory.delete(names).waiting or "")
+    assert store.waiting()
+    analysed(place.url)
+    forgetful_server.run("CHECKPOINT")
+    statistics = [forgetful_server.folder / path for path in paths_of(place.url, "pg_statistic")]
+    # The attack works where the table was sampled.
+    assert bool(traces(statistics, salts)) is older
+    done = store.vacuum()
+    assert done.files
+    assert done.scanned
+    assert store.waiting() is None
+    assert len(traces(files_under(forgetful_server.folder / "base"), salts)) == 0
+    with psycopg.connect(place.url) as connection:
+        asked = "SELECT count(*) FROM pg_stats WHERE tablename IN ('expunge_secrets', 'expunge_entries')"
+        assert connection.execute(asked.encode()).fetchone() == (0,)
+    store.verify()
+    place.close()
+
+
+def paths_of(url: str, relation: str) -> list[str]:
+    """Files of a relation and of its overflow table."""
+    with psycopg.connect(url) as connection:
+        asked = (
+            "SELECT pg_relation_filepath(c.oid), pg_relation_filepath(nullif(c.reltoastrelid, 0)) "
+            "FROM pg_class c WHERE c.oid = to_regclass(%s)"
+        )
+        found = connection.execute(asked.encode(), [relation]).fetchone()
+    return [path for path in found or () if path is not None]
+
+
+def test_no_column_that_tells_of_entries_or_names_is_sampled(postgres_place: Place) -> None:
+    store = postgres_place.open()
+    memory = random_memory(store, size=60)
+    memory.prune("forget")
+    store.hold("icu", memory.ids[0], reason="court")
+    memory.delete(memory.ids[1], idempotency_key="k")
+    analysed(postgres_place.url)
+    with psycopg.connect(postgres_place.url) as connection:
+        asked = "SELECT DISTINCT tablename FROM pg_stats WHERE schemaname = current_schema()"
+        sampled = {row[0] for row in connection.execute(asked.encode())}
+    assert sampled <= {f"expunge_{name}" for name in ("ledger", "leaves", "nodes", "checkpoints", "schema")}
+    assert "expunge_leaves" in sampled
+
+
+@pytest.mark.parametrize("where", ["statistics", "a table of the store"])
+def test_a_vacuum_finds_a_copy_of_a_secret(
+    forgetful_server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """The scan is no formality: what the steps before it have left, it finds, and names the place."""
+    place = Place("postgresql", forgetful_server.new_database(), folder / "ward.pem")
+    store = place.open()
+    memory = random_memory(store, size=60)
+    with psycopg.connect(place.url, autocommit=True) as connection:
+        if where == "statistics":
+            connection.execute("ALTER TABLE expunge_secrets ALTER COLUMN secret SET STATISTICS 100")
+            connection.execute("ANALYZE expunge_secrets")
+            monkeypatch.setattr("expunge.store.backends.postgres.remove_statistics", lambda _: None)
+        else:
+            copy = (
+                "INSERT INTO expunge_requests SELECT decode(md5(number::text), 'hex'), secret, 0 FROM expunge_secrets"
+            )
+            connection.execute(copy.encode())
+    memory.delete(memory.ids[:5])
+    done = store.vacuum()
+    assert not done.files
+    assert ("pg_statistic" if where == "statistics" else "expunge_requests") in done.remains
+    place.close()
+
+
+def test_the_name_of_a_dropped_memory_goes_with_a_vacuum(forgetful_server: Server, folder: Path) -> None:
+    """Tokens that were for this memory go with it."""
+    place = Place("postgresql", forgetful_server.new_database(), folder / "ward.pem")
+    store, name = place.open(), f"ward-{secrets.token_hex(8)}"
+    random_memory(store, name)
+    of_memory = {"scopes": "read", "memory": name, "note": "", "created": 0, "expires": None, "revoked": None}
+    with store.writing("tokens") as connection:
+        connection.execute(insert(tables.tokens), {"name": "0" * 12, "hash": b"hash", **of_memory})
+        connection.commit()
+    analysed(place.url)
+    store.drop(name, idempotency_key="k")
+    with store.reading() as connection:
+        assert connection.rows(select(tables.tokens)) == []
+    tables_of = [forgetful_server.folder / "base", forgetful_server.folder / "global"]
+    forgetful_server.run("CHECKPOINT")
+    assert traces(files_under(*tables_of), {"name": name.encode()})
+    assert store.vacuum().files
+    assert traces(files_under(*tables_of), {"name": name.encode()}) == set()
     place.close()

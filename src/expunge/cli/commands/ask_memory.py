@@ -141,9 +141,9 @@ def warranties(
     """List pruned entries, and how their certificates stand.
 
     The slack is what an entry had when it was pruned; what remains is proved from a few numbers, without the
-    content. Below zero a forgotten entry's certificate is expired; it may be valid again after a later edit. It has ended,
-    for good, once an entry is erased that was live when it was pruned. An archived entry is checked from its key at every
-    edit, and comes back when it would weigh something.
+    content. Below zero a forgotten entry's certificate is expired; it may be valid again after a later edit. It has
+    ended, for good, once an entry is erased that was live when it was pruned. An archived entry is checked from its key
+    at every edit, and comes back when it would weigh something.
     """
     if status not in (None, "valid", "expired", "ended"):
         raise InputError(f"--status is valid, expired or ended, not {status!r}")

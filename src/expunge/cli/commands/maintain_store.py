@@ -73,8 +73,10 @@ def drop(
         if not yes:
             context.confirm(f"Drop {name!r} with all its content? It cannot be brought back.")
         leaf = store.drop(name, expected=expected, idempotency_key=idempotency_key)
-        context.note_dead_rows()
-    context.show({"name": name, "kind": leaf.kind, "index": leaf.index}, f"{name} dropped (leaf {leaf.index})")
+        waiting = store.waiting()
+        context.note_waiting(waiting)
+    content = {"name": name, "kind": leaf.kind, "index": leaf.index, "waiting": waiting}
+    context.show(content, f"{name} dropped (leaf {leaf.index})")
 
 
 def vacuum(context: CommandContext) -> None:

@@ -116,7 +116,7 @@ def delete(
             expected=expected or (memory.digest if evidence else None),
             idempotency_key=idempotency_key,
         )
-        context.note_dead_rows()
+        context.note_waiting(receipt.waiting)
         show_edit(context, receipt, name, store=store, memory=memory, evidence=evidence, prior=prior)
 
 
@@ -169,8 +169,7 @@ def prune(
             expected=expected or (memory.digest if evidence else None),
             idempotency_key=idempotency_key,
         )
-        if mode == "forget":
-            context.note_dead_rows()
+        context.note_waiting(receipt.waiting)
         show_edit(context, receipt, name, store=store, memory=memory, evidence=evidence, prior=prior)
 
 
@@ -223,7 +222,7 @@ def erase_subject(
             save_bundle(paths[name], store, store[name], priors[name], wanted[name])
 
         try:
-            context.note_dead_rows()
+            context.note_waiting(done.waiting)
             written = {name: path for name, path in paths.items() if name in wanted}
             _show_erasure(context, subject, done, written, keyed=idempotency_key is not None)
             sys.stdout.flush()
@@ -252,6 +251,7 @@ def _show_erasure(
         "complete": done.complete,
         "index": done.index,
         "salt": done.salt,
+        "waiting": done.waiting,
         "memories": [
             {
                 "name": part.memory,

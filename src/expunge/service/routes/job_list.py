@@ -97,7 +97,7 @@ async def show_job(request: Request, job: str, prefer: Prefer = None) -> Respons
     kind = found.kind
     if not token.scopes & set(kind.scopes) or not token.covers(None if kind.store_wide else found.spec["memory"]):
         raise InputError("this token may not see jobs of this kind", code="forbidden")
-    return JsonResponse(_content(await context.jobs.wait(found, _wait_seconds(prefer))))
+    return JsonResponse(await _content(context, await context.jobs.wait(found, _wait_seconds(prefer))))
 
 
 async def _start(
@@ -107,10 +107,14 @@ async def _start(
     headers = {"Location": f"/v1/jobs/{job.id}"}
     if not job.finished:
         headers["Retry-After"] = "1"
-    return JsonResponse(_content(job), status_code=200 if job.finished else 202, headers=headers)
+    return JsonResponse(await _content(context, job), status_code=200 if job.finished else 202, headers=headers)
 
 
-def _content(job: Job) -> dict[str, Any]:
+async def _content(context: ServiceContext, job: Job) -> dict[str, Any]:
+    result = job.result
+    if result is not None and job.kind.name == "subject_erasure":
+        # Not part of the job: what the files hold changes after it has ended.
+        result = result | {"waiting": await context.executor.read(context.store.waiting)}
     return {
         "id": job.id,
         "kind": job.kind.name,
@@ -118,7 +122,7 @@ def _content(job: Job) -> dict[str, Any]:
         "progress": {"done": job.done, "total": job.total},
         "created": _timestamp(job.created),
         "updated": _timestamp(job.updated),
-        "result": job.result,
+        "result": result,
         "problem": job.problem,
     }
 

@@ -79,17 +79,18 @@ async def drop_memory(
     if idempotency_key is None or request.state.expected_uuid is not None:
         await context.executor.read(memory_of, request)
 
-    def drop() -> Leaf:
+    def drop() -> tuple[Leaf, str | None]:
         try:
             expected = expected_digest(if_match, lambda: context.store[target].digest)
-            return context.store.drop(target, expected=expected, idempotency_key=idempotency_key)
+            leaf = context.store.drop(target, expected=expected, idempotency_key=idempotency_key)
+            return leaf, context.store.waiting()
         except InputError:
             if target in context.store:
                 raise
             raise InputError("there is no such memory in this store", code="not-found") from None
 
-    leaf = await context.executor.edit(f"name {target}", drop)
-    return JsonResponse({"index": leaf.index, "kind": leaf.kind})
+    leaf, waiting = await context.executor.edit(f"name {target}", drop)
+    return JsonResponse({"index": leaf.index, "kind": leaf.kind, "waiting": waiting})
 
 
 def _create(store: Store, body: NewMemory) -> StoredMemory:

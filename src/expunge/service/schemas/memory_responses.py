@@ -73,6 +73,7 @@ class DroppedMemory(ResponseBody):
 
     index: int
     kind: Literal["dropped"]
+    waiting: str | None
 
 
 class Entry(ResponseBody):

@@ -99,6 +99,7 @@ class Receipt(ResponseBody):
     index: int | None = None
     memory: str | None = None
     edit: int | None = None
+    waiting: str | None = None
 
 
 class Problem(ResponseBody):

@@ -13,30 +13,37 @@ checks each row as a whole.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Connection, Engine, Label, Select
+from sqlalchemy import Column, Connection, Engine, Label, Select, insert
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from expunge.errors import Busy, ExpungeError, StoreError, VerificationError
+from expunge.store.backends.tables import secrets
 
 __all__ = ["CheckedConnection", "Database", "VacuumResult", "number_parameters", "translate_errors"]
 
 
 _BATCH = 500
+_INSERT_SECRETS = insert(secrets)
 _TYPE_NAMES = {bytes: "bytes", memoryview: "bytes", str: "text", int: "a whole number", float: "a fraction"}
 
 
 @dataclass(frozen=True)
 class VacuumResult:
-    """What a vacuum reached: ``files`` of the database rewritten or truncated, its write-ahead ``log`` truncated."""
+    """What a vacuum reached: ``files`` of the database rewritten or truncated, its write-ahead ``log`` truncated.
+
+    ``remains`` says what may still hold erased secrets. ``scanned`` says whether the files were read afterwards and
+    searched for secrets; ``files`` is false if one was found where none should be.
+    """
 
     files: bool
     log: bool
     remains: str
+    scanned: bool
 
 
 class CheckedConnection:
@@ -117,13 +124,30 @@ class Database(ABC):
     def _begin_locked(self, connection: Connection, lock: str) -> None:
         """Start a transaction with the lock, or raise Busy when the timeout has passed."""
 
+    def insert_secrets(self, connection: CheckedConnection, new: Mapping[int, bytes]) -> None:
+        """Write secrets by number."""
+        rows = [{"number": number, "secret": secret} for number, secret in sorted(new.items())]
+        if rows:
+            connection.execute(_INSERT_SECRETS, rows if len(rows) > 1 else rows[0])
+
     @abstractmethod
     def destroy_secrets(self, connection: CheckedConnection, numbers: Sequence[int]) -> None:
         """Destroy secrets: nothing of them is left once the transaction is committed and the log is truncated."""
 
     @abstractmethod
-    def truncate_log(self, connection: CheckedConnection) -> bool:
-        """After a committed erasure: truncate the write-ahead log where a client can; False when it has to wait."""
+    def finish_erasure(self, connection: CheckedConnection) -> str | None:
+        """After a committed erasure: remove the secrets from the files as far as a client can.
+
+        Returns None when nothing of them is left there, else the reason why they are.
+        """
+
+    @abstractmethod
+    def retry_erasures(self) -> None:
+        """Try once more to finish the erasures that wait, where that takes no lock from anybody."""
+
+    @abstractmethod
+    def waiting(self) -> tuple[int, str | None]:
+        """How many erased secrets, or erasures, are still in the files as far as is known, and the reason."""
 
     @abstractmethod
     def vacuum(self) -> VacuumResult:

@@ -1,19 +1,21 @@
 """PostgreSQL: many machines, one writer per memory by advisory lock, readers never waiting.
 
 A deleted row stays in its page until VACUUM, and its bytes until the page is rewritten. `vacuum` therefore rewrites
-the one small table that holds secrets, and leaves the encrypted content to the ordinary VACUUM. What the server's own
-log, its replicas and its backups keep is beyond a client's reach: ``docs/guides/erasure-on-disk.md``.
+the small tables that hold secrets and names, and leaves the encrypted content to the ordinary VACUUM. The server
+samples no column that tells of entries; what it once sampled, `vacuum` removes. Secrets are sent as the data of a COPY,
+which no setting of the server logs. What the write-ahead log, replicas and backups keep is beyond a client's reach:
+``docs/guides/erasure-on-disk.md``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import URL, Connection, Select, bindparam, create_engine, delete, event, func, select
-from sqlalchemy.exc import NoSuchModuleError, ProgrammingError
+from sqlalchemy import URL, Connection, Select, bindparam, create_engine, delete, event, func, select, text
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError, ProgrammingError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from expunge.errors import MissingExtra
@@ -24,12 +26,38 @@ from expunge.store.backends.database import (
     number_parameters,
     translate_errors,
 )
-from expunge.store.backends.tables import entries, forgotten, holds, ledger, memories, requests, secrets, states
+from expunge.store.backends.postgres_scan import STATISTICS_TABLES, readable, stored_secrets, tables_with_secrets
+from expunge.store.backends.tables import (
+    entries,
+    forgotten,
+    holds,
+    jobs,
+    ledger,
+    memories,
+    requests,
+    secrets,
+    states,
+    tokens,
+    unsampled_tables,
+    without_statistics,
+)
 
 __all__ = ["Postgres"]
 
 _DESTROY = delete(secrets).where(secrets.c.number == bindparam("number_"))
 _LOCK = select(func.pg_advisory_xact_lock(bindparam("key")))
+_COPY = f"COPY {secrets.name} (number, secret) FROM STDIN (FORMAT BINARY)"
+_FILE = text("SELECT pg_relation_filenode(to_regclass(:name))")
+_DEAD_ROWS = text("SELECT pg_stat_get_dead_tuples(to_regclass(:name))")
+_WAITING = "dead rows of the server's files hold the erased secrets until a vacuum by expunge has run"
+_TARGETS = text(
+    "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass(:name) AND attnum > 0 AND NOT attisdropped "
+    "AND coalesce(attstattarget, -1) <> 0"
+)
+_SAMPLED = text(
+    "SELECT attname FROM pg_stats s JOIN pg_class c ON c.relname = s.tablename "
+    "JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = s.schemaname WHERE c.oid = to_regclass(:name)"
+)
 
 
 class Postgres(Database):
@@ -55,6 +83,8 @@ class Postgres(Database):
         event.listen(engine, "connect", prepare)
         super().__init__(engine, timeout)
         self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
+        # The file of the table of secrets at the last erasure by this process.
+        self._erased_in: int | None = None
 
     def read_row(self, query: Select[Any]) -> Any:
         """First row of one query by itself, in one round trip."""
@@ -74,34 +104,68 @@ class Postgres(Database):
         if numbers:
             connection.execute(_DESTROY, number_parameters(numbers))
 
-    def truncate_log(self, connection: CheckedConnection) -> bool:
-        """A client cannot truncate the server's log."""
-        return True
+    def finish_erasure(self, connection: CheckedConnection) -> str | None:
+        """Note which file has the dead rows: `vacuum` writes another."""
+        self._erased_in = connection.connection.execute(_FILE, {"name": secrets.name}).scalar()
+        connection.rollback()
+        return _WAITING
+
+    def retry_erasures(self) -> None:
+        """Nothing: rewriting tables takes locks, and is left to `vacuum`."""
+
+    def waiting(self) -> tuple[int, str | None]:
+        """Dead rows of the table of secrets, by the server's own count, which lags by seconds."""
+        with translate_errors(), self._autocommit.connect() as connection:
+            dead = connection.execute(_DEAD_ROWS, {"name": secrets.name}).scalar() or 0
+            if not dead and self._erased_in is not None:
+                dead = int(connection.execute(_FILE, {"name": secrets.name}).scalar() == self._erased_in)
+        return dead, _WAITING if dead else None
+
+    def insert_secrets(self, connection: CheckedConnection, new: Mapping[int, bytes]) -> None:
+        """Write secrets by COPY in its binary format: unlike parameters, the server logs its data in no setting."""
+        if not new:
+            return
+        driver: Any = connection.connection.connection.driver_connection
+        try:
+            with driver.cursor() as cursor, cursor.copy(_COPY) as copy:
+                copy.set_types(["int8", "bytea"])
+                for row in sorted(new.items()):
+                    copy.write_row(row)
+        except driver.Error as problem:
+            raise DBAPIError.instance(_COPY, None, problem, driver.Error) from problem
 
     def vacuum(self) -> VacuumResult:
-        """Rewrite the table of secrets, vacuum the others, and ask for a checkpoint where that is allowed."""
-        notices: list[str] = []
+        """Rewrite the tables of secrets and names and the server's statistics, and search their files for secrets."""
+        remains = ["write-ahead log segments, replicas, archives and backups of the server"]
         with translate_errors(), self._autocommit.connect() as connection:
-            driver: Any = connection.connection.driver_connection
-            handle = _notice_handler(notices)
-            driver.add_notice_handler(handle)
-            try:
-                connection.exec_driver_sql(f"VACUUM (FULL, VERBOSE, ANALYZE) {secrets.name}")
-            finally:
-                driver.remove_notice_handler(handle)
-            for table in (entries, forgotten, holds, states, requests, memories, ledger):
+            scanned = readable(connection)
+            checkpointed = _checkpoint(connection)
+            before = stored_secrets(connection) if scanned else set()
+            remove_statistics(connection)
+            clean = True
+            for table in (secrets, memories, tokens):
+                clean &= _rewrite(connection, table.name) is True
+            if not clean:
+                # What an older transaction may still see is carried over to the new file.
+                remains.append("secrets that an older transaction on the server still sees: end it, and vacuum again")
+            # Samples that were taken before are in dead rows of the catalogue.
+            rewritten = [_rewrite(connection, name) for name in STATISTICS_TABLES]
+            if None in rewritten:
+                remains.append(
+                    "samples in pg_statistic, if a version of expunge before this one made the store: this role may "
+                    "not rewrite that table; the owner of the database may"
+                )
+            elif False in rewritten:
+                remains.append("samples in pg_statistic that an older transaction sees: end it, and vacuum again")
+            for table in (entries, forgotten, holds, states, requests, jobs, ledger):
                 connection.exec_driver_sql(f"VACUUM (ANALYZE) {table.name}")
-            try:
-                connection.exec_driver_sql("CHECKPOINT")
-                checkpointed = True
-            except ProgrammingError:
-                checkpointed = False
-        remains = "write-ahead log segments, replicas, archives and backups of the server"
-        if not _left_nothing(notices):
-            # What an older transaction may still see is carried over to the new file.
-            remains = f"secrets that an older transaction on the server still sees: end it, and vacuum again; {remains}"
-            checkpointed = False
-        return VacuumResult(checkpointed, False, remains)
+            checkpointed = _checkpoint(connection) and checkpointed
+            if scanned:
+                kept = set(connection.execute(select(secrets.c.secret)).scalars())
+                if found := tables_with_secrets(connection, kept, before - kept):
+                    remains.append(f"secrets in files where none should be, of {', '.join(found)}")
+                    clean = False
+        return VacuumResult(checkpointed and clean and all(rewritten), False, "; ".join(reversed(remains)), scanned)
 
     def integrity_errors(self) -> list[str]:
         """PostgreSQL has no check of its own that a client could ask for."""
@@ -112,14 +176,39 @@ def _lock_key(name: str) -> int:
     return int.from_bytes(hashlib.sha256(b"expunge/lock/v1\n" + name.encode()).digest()[:8], "big", signed=True)
 
 
-def _notice_handler(notices: list[str]) -> Callable[[Any], None]:
+def remove_statistics(connection: Connection) -> None:
+    """Make sure that no column of `unsampled_tables` is sampled, and remove the samples that there are."""
+    for table in unsampled_tables:
+        if connection.execute(_TARGETS, {"name": table.name}).scalar():
+            connection.exec_driver_sql(without_statistics(table))
+        for column in connection.execute(_SAMPLED, {"name": table.name}).scalars().all():
+            # Setting the type of a column, if only to the type that it has, removes what was sampled of it.
+            kind = table.columns[column].type.compile(connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {table.name} ALTER COLUMN {column} TYPE {kind}")
+
+
+def _checkpoint(connection: Connection) -> bool:
+    """Ask for a checkpoint; False where this role may not."""
+    try:
+        connection.exec_driver_sql("CHECKPOINT")
+    except ProgrammingError:
+        return False
+    return True
+
+
+def _rewrite(connection: Connection, name: str) -> bool | None:
+    """Write a table anew: True if nothing of dead rows is left, False if some are, None where this role may not."""
+    details: list[str] = []
+
     def handle(notice: Any) -> None:
-        notices.append(notice.message_detail or "")
+        details.append(notice.message_detail or "")
 
-    return handle
-
-
-def _left_nothing(notices: list[str]) -> bool:
-    """Whether a verbose VACUUM FULL said, in whatever language, that it left 0 dead rows."""
-    counts = [found.group() for detail in notices if (found := re.search(r"[0-9]+", detail))]
-    return counts[:1] == ["0"]
+    driver: Any = connection.connection.driver_connection
+    driver.add_notice_handler(handle)
+    try:
+        connection.exec_driver_sql(f"VACUUM (FULL, VERBOSE, ANALYZE) {name}")
+    finally:
+        driver.remove_notice_handler(handle)
+    # In whatever language, the first number of a detail is that of the dead rows that it left.
+    counts = [found.group() for detail in details if (found := re.search(r"[0-9]+", detail))]
+    return counts[0] == "0" if counts else None

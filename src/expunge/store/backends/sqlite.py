@@ -48,8 +48,9 @@ _PRAGMAS = (
 # SQLite's own waiting backs off to a tenth of a second; short waits and our own loop take turns more fairly.
 _BUSY_WAIT = 0.02
 
-# How long an erasure waits for readers of the old log. What is left then goes with the next erasure, or at close.
+# How long an erasure waits for readers of the old log. What is left then goes with the next edit, or at close.
 _TRUNCATE_WAIT = 2.0
+_WAITING = "a reader holds the write-ahead log, and so the erased secrets, until it ends and the store is edited again"
 
 _DESTROY = delete(secrets).where(secrets.c.number == bindparam("number_"))
 # Without a condition DELETE frees the pages of a table whole. What is inserted in order fills one page after another.
@@ -76,15 +77,17 @@ class Sqlite(Database):
         engine = create_engine(url, connect_args={"timeout": _BUSY_WAIT}, hide_parameters=True)
         event.listen(engine, "connect", _prepare)
         super().__init__(engine, timeout)
-        # Whether an erasure has left its traces in the write-ahead log, since a reader was in the way.
+        # Erasures by this process whose traces are in the write-ahead log, since a reader was in the way.
+        self._waiting = 0
+        # Whether to try again: for these, or for what a process that died may have left.
         self._truncation_due = False
 
     def _begin_snapshot(self, connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN")
 
     def _begin_locked(self, connection: Connection, lock: str) -> None:
-        if self._truncation_due and self._try_truncate(connection):
-            self._truncation_due = False
+        if self._truncation_due:
+            self._try_truncate(connection)
         deadline = time.monotonic() + self.timeout
         while True:
             try:
@@ -105,26 +108,35 @@ class Sqlite(Database):
             for statement in _WRITE_ANEW:
                 connection.connection.exec_driver_sql(statement)
 
-    def truncate_log(self, connection: CheckedConnection) -> bool:
+    def finish_erasure(self, connection: CheckedConnection) -> str | None:
         """Copy the write-ahead log into the file and truncate it to nothing."""
-        deadline = time.monotonic() + _TRUNCATE_WAIT
-        while not self._try_truncate(connection.connection):
-            if time.monotonic() > deadline:
-                self._truncation_due = True
-                log.warning(
-                    "a reader keeps the write-ahead log of %s from being truncated: what was erased is in the files "
-                    "until the next edit that finds none, a vacuum, or the last close",
-                    self.path.name,
-                )
-                return False
-            time.sleep(_BUSY_WAIT * random.random())
-        self._truncation_due = False
-        return True
+        if self._truncated_in_time(connection.connection):
+            return None
+        self._waiting += 1
+        log.warning("erased secrets are still in the write-ahead log of %s: %s", self.path.name, _WAITING)
+        return _WAITING
+
+    def retry_erasures(self) -> None:
+        """Truncate the write-ahead log, if an erasure waits for it and nobody is using it."""
+        if self._truncation_due:
+            self.recover()
+
+    def waiting(self) -> tuple[int, str | None]:
+        """Erasures by this process that a reader keeps from being finished."""
+        return self._waiting, _WAITING if self._waiting else None
 
     def recover(self) -> None:
         """Truncate the write-ahead log, if nobody is using it: a process may have died between a commit and this."""
         with translate_errors(), self.engine.connect() as connection:
             self._try_truncate(connection)
+
+    def _truncated_in_time(self, connection: Connection) -> bool:
+        deadline = time.monotonic() + _TRUNCATE_WAIT
+        while not self._try_truncate(connection):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_BUSY_WAIT * random.random())
+        return True
 
     def close(self) -> None:
         """Truncate the write-ahead log, if nobody is using it, and give every connection back."""
@@ -137,12 +149,12 @@ class Sqlite(Database):
         """Rewrite the file without free pages and truncate the write-ahead log."""
         with translate_errors(), self.engine.connect() as connection:
             connection.exec_driver_sql("VACUUM")
-            truncated = self.truncate_log(CheckedConnection(connection))
+            truncated = self._truncated_in_time(connection)
         remains = "blocks that the file system freed, and copies of the file made elsewhere"
         if not truncated:
             remains = f"what was erased, while a reader keeps the old state: end it, and vacuum again; {remains}"
         # What was rewritten is in the log until that is truncated.
-        return VacuumResult(truncated, truncated, remains)
+        return VacuumResult(truncated, truncated, remains, scanned=False)
 
     def integrity_errors(self) -> list[str]:
         """PRAGMA integrity_check and foreign_key_check."""
@@ -153,6 +165,7 @@ class Sqlite(Database):
 
     def _try_truncate(self, connection: Connection) -> bool:
         """Try once. A failure leaves a committed edit as it is, and its traces for the next try."""
+        self._truncation_due = True
         try:
             row = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").first()
         except DBAPIError as problem:
@@ -160,7 +173,10 @@ class Sqlite(Database):
             return False
         finally:
             connection.rollback()
-        return row is not None and row[0] == 0
+        if row is None or row[0] != 0:
+            return False
+        self._truncation_due, self._waiting = False, 0
+        return True
 
 
 def _prepare(connection: Any, _: ConnectionPoolEntry) -> None:

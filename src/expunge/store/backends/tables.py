@@ -7,13 +7,17 @@ not encrypted is structure. A value of another type than its column's is found o
 No number counts anything that may be erased: an entry, and the record of a forgotten one, is numbered by its commitment
 (`expunge.store.rows`), a memory by its name, and the order of admission is part of the encrypted state. Holds are
 counted in the ledger, which tells of them in any case. A number is also that of the row in ``secrets``.
+
+PostgreSQL keeps samples of columns in its statistics, where they outlive the rows. So it gathers none on
+`unsampled_tables`: all tables but those of the ledger, from which nothing is erased. The numbers of rows are among the
+columns without statistics, because the number of an entry is a function of its salt.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import DDL, BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text, event
 
 __all__ = [
     "checkpoints",
@@ -31,6 +35,8 @@ __all__ = [
     "states",
     "store",
     "tokens",
+    "unsampled_tables",
+    "without_statistics",
 ]
 
 metadata = MetaData()
@@ -113,6 +119,7 @@ requests = Table(
     metadata,
     Column("key_hash", LargeBinary, primary_key=True),
     Column("answer", LargeBinary, nullable=False),
+    Column("created", BigInteger, nullable=False),
 )
 
 ledger = Table(
@@ -176,3 +183,17 @@ jobs = Table(
     Column("heartbeat", BigInteger, nullable=False),
     Column("content", LargeBinary, nullable=False),
 )
+
+unsampled_tables = (store, memories, states, secrets, entries, forgotten, holds, requests, tokens, jobs)
+
+
+def without_statistics(table: Table) -> str:
+    """The statement after which PostgreSQL samples no column of a table."""
+    return f"ALTER TABLE {table.name} " + ", ".join(
+        f"ALTER COLUMN {column.name} SET STATISTICS 0" for column in table.columns
+    )
+
+
+for _table in unsampled_tables:
+    _ddl = DDL(without_statistics(_table))  # type: ignore[no-untyped-call]
+    event.listen(_table, "after_create", _ddl.execute_if(dialect="postgresql"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from expunge.attestation.statements import attest, attest_expiry, commitment_of
 from expunge.errors import DeletionRefused, ExpungeError, Refused, Stale
@@ -127,7 +127,7 @@ class EditTransaction:
         if problem is not None:
             problem.receipt = signed
         if erased:
-            self._context.database.truncate_log(self._connection)
+            self.signed = replace(signed, waiting=self._context.database.finish_erasure(self._connection))
             crash_point("log_truncated")
 
     def _write(self, before: Version, after: Version, receipt: Receipt) -> None:

@@ -8,6 +8,7 @@ requests, so the key is first mixed with a pepper that is not in the database. C
 from __future__ import annotations
 
 import hmac
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +70,11 @@ class Request:
     def save_answer(self, connection: CheckedConnection, answer: dict[str, Any]) -> None:
         """Keep the answer, in the transaction that makes it true."""
         encrypted = encrypt_request(self.scope, self.key, {"asked": self.asked, "answer": answer})
-        row = {"key_hash": request_key_hash(self.scope, self.key), "answer": encrypted}
+        row = {
+            "key_hash": request_key_hash(self.scope, self.key),
+            "answer": encrypted,
+            "created": time.time_ns() // 1_000_000,
+        }
         connection.execute(insert(requests), row)
 
 

@@ -19,13 +19,16 @@ _REFUSALS: dict[str, type[Refused]] = {cls.__name__: cls for cls in (AdmissionRe
 class SignedReceipt(Receipt):
     """A receipt whose edit is durable, and leaf ``index`` of the store's ledger: the signed ``envelope``.
 
-    ``memory`` is the memory's UUID and ``edit`` its edit number, as the envelope has them.
+    ``memory`` is the memory's UUID and ``edit`` its edit number, as the envelope has them. ``waiting`` is None, or the
+    reason why the database's files still hold the secrets that the edit erased; it is part of the answer and not of
+    the signed envelope, because it ends.
     """
 
     index: int
     memory: str
     edit: int
     envelope: bytes = field(repr=False)
+    waiting: str | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, receipt: Receipt, *, index: int, memory: str, edit: int, envelope: bytes) -> SignedReceipt:
@@ -35,22 +38,21 @@ class SignedReceipt(Receipt):
 
     def to_json(self) -> dict[str, Any]:
         """The receipt with its place in the ledger; the envelope is left out."""
-        return super().to_json() | {"index": self.index, "memory": self.memory, "edit": self.edit}
+        place = {"index": self.index, "memory": self.memory, "edit": self.edit}
+        return super().to_json() | place | {"waiting": self.waiting}
 
 
 def receipt_to_json(receipt: SignedReceipt) -> dict[str, Any]:
-    """As JSON; the envelope is in the ledger and left out."""
-    plain = {item.name: getattr(receipt, item.name) for item in fields(receipt) if item.name != "envelope"}
-    attempts = [
-        {"path": tried.path, "check": _check_to_json(tried.check), "seconds": tried.seconds, "error": tried.error}
-        for tried in receipt.attempts
-    ]
+    """As JSON; left out are the envelope, which is in the ledger, and what the files hold at the moment."""
+    passing = ("envelope", "waiting")
+    plain = {item.name: getattr(receipt, item.name) for item in fields(receipt) if item.name not in passing}
+    attempts = [vars(tried) | {"check": _check_to_json(tried.check)} for tried in receipt.attempts]
     refusal = None if receipt.refusal is None else vars(receipt.refusal)
     return plain | {"check": _check_to_json(receipt.check), "attempts": attempts, "refusal": refusal}
 
 
-def receipt_from_json(document: dict[str, Any], envelope: bytes) -> SignedReceipt:
-    """What `receipt_to_json` was given."""
+def receipt_from_json(document: dict[str, Any], envelope: bytes, waiting: str | None = None) -> SignedReceipt:
+    """What `receipt_to_json` was given, with what the files hold now."""
     attempts = tuple(Attempt(**tried | {"check": _check_from_json(tried["check"])}) for tried in document["attempts"])
     return SignedReceipt(
         **document
@@ -62,6 +64,7 @@ def receipt_from_json(document: dict[str, Any], envelope: bytes) -> SignedReceip
             "refusal": None if document["refusal"] is None else RefusalReason(**document["refusal"]),
         },
         envelope=envelope,
+        waiting=waiting,
     )
 
 

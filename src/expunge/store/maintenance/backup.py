@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sqlalchemy import URL, insert, select
+from sqlalchemy import URL
 
 from expunge.errors import StoreError, VerificationError
 from expunge.ledger.file_writing import new_file
@@ -15,8 +15,8 @@ from expunge.ledger.merkle.tree import Frontier
 from expunge.store.backends.database import CheckedConnection
 from expunge.store.backends.schema_version import prepare_schema
 from expunge.store.backends.sqlite import Sqlite
-from expunge.store.backends.tables import metadata
 from expunge.store.ledger_tables import read_frontier, read_leaves
+from expunge.store.maintenance.snapshot import copy_tables
 
 __all__ = ["export_ledger", "write_backup"]
 
@@ -30,10 +30,7 @@ def write_backup(connection: CheckedConnection, path: Path) -> None:
         try:
             with target.writing("backup") as copy:
                 prepare_schema(copy)
-                for table in metadata.sorted_tables:
-                    wanted = select(table).order_by(*table.primary_key.columns)
-                    for rows in connection.batches(wanted):
-                        copy.execute(insert(table), [row._asdict() for row in rows])
+                copy_tables(connection, copy)
                 copy.commit()
         finally:
             target.close()

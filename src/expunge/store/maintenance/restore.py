@@ -226,7 +226,7 @@ class _Restoration:
             .order_by(holds.c.number)
         )
         # Holds keep their numbers, which are lower than any that is given now; their secrets go in first.
-        self._insert(secrets, [{"number": row.number, "secret": row.secret} for row in kept])
+        self._database.insert_secrets(self._connection, {row.number: row.secret for row in kept})
         rows = self._backup.rows(select(memories).order_by(memories.c.number))
         for row in rows:
             if row.uuid not in history.dropped:

@@ -1,0 +1,111 @@
+"""The independent check of a candidate: mass, box and stationarity, recomputed from kernel rows and coefficients.
+
+It takes from a candidate only its coefficients and offset. How many entries each site holds comes from the edit itself,
+so a solver that lies about the problem it solved is found out.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from expunge.problem.check import StateCheck
+from expunge.problem.tolerances import PARTITION_THRESHOLD, PUBLISHED
+from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, SiteArrays, State
+from expunge.types import IndexArray, Vector
+
+__all__ = ["check_candidate"]
+
+
+@njit(cache=True, nogil=True)
+def _judge(
+    at: SiteArrays,
+    members: IndexArray,
+    counts: IndexArray,
+    sums: Vector,
+    offset: float,
+    cap: float,
+    threshold: float,
+) -> tuple[float, float, float, bool]:
+    """`check.check_terms` over sites, in one pass: (mass, box, stationarity, partition agrees with α).
+
+    `at.slack` receives g = ρ − t at every site.
+    """
+    total, rest = -1.0, 0.0
+    box, stationarity = 0.0, 0.0
+    agrees = True
+    margin = 0
+    for site in range(counts.size):
+        a = at.alpha[site]
+        at.slack[site] = 2.0 * sums[site] + (offset - 1.0)
+        if counts[site] == 0:
+            if a != 0.0 or at.status[site] != ABSENT:
+                agrees = False
+            if a != 0.0:
+                box = np.inf
+            continue
+        # Neumaier's sum: exact to the last bit or two, whatever the order of magnitude.
+        added = total + a
+        rest += (total - added) + a if abs(total) >= abs(a) else (a - added) + total
+        total = added
+        share = a / counts[site]
+        box = max(box, -share, share - cap)
+        gap = 1.0 - 2.0 * sums[site] - offset
+        if share <= threshold:
+            term = gap
+        elif share >= cap - threshold:
+            term = -gap
+        else:
+            term = abs(gap)
+        if not term <= stationarity:
+            stationarity = term
+        # A free coefficient may round to a bound; nothing else is at one by rounding.
+        if at.multiplicity[site] != counts[site] or not (
+            (at.status[site] == MARGIN and 0.0 <= a <= at.ceiling[site])
+            or (at.status[site] == RESERVE and a == 0.0)
+            or (at.status[site] == BOUND and a == at.ceiling[site])
+        ):
+            agrees = False
+        if at.status[site] == MARGIN:
+            margin += 1
+    for member in members:
+        if at.status[member] != MARGIN:
+            agrees = False
+    agrees = agrees and margin == members.size
+    return abs(total + rest), box, stationarity, agrees
+
+
+@njit(cache=True, nogil=True)
+def _read_off(alpha: Vector, counts: IndexArray, cap: float, row_of: IndexArray) -> tuple[IndexArray, IndexArray]:
+    """Entries of each site whose coefficient is its ceiling, by these counts; sites below it without a row."""
+    bound, missing = np.zeros(counts.size, dtype=np.int64), np.empty(counts.size, dtype=np.int64)
+    size = 0
+    for site in range(counts.size):
+        if counts[site] > 0 and alpha[site] == counts[site] * cap:
+            bound[site] = counts[site]
+        elif alpha[site] != 0.0 and row_of[site] < 0:
+            missing[size] = site
+            size += 1
+    return bound, missing[:size].copy()
+
+
+def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISHED) -> StateCheck:
+    """Recompute a candidate's errors from kernel rows, coefficients and offset, for these site counts.
+
+    The slacks so found replace the candidate's own. A candidate whose bookkeeping disagrees with its
+    coefficients is marked as no starting point for a path.
+    """
+    gram, alpha = state.gram, state.alpha
+    bound, missing = _read_off(alpha, counts, state.cap, gram.row_of)
+    if missing.size:
+        gram.require(missing)
+    sums = gram.sums(alpha, bound, state.cap)
+    mass, box, stationarity, agrees = _judge(
+        state.arrays, state.margin.members, counts, sums, state.offset, state.cap, PARTITION_THRESHOLD
+    )
+    state.exact = state.exact and agrees
+    if mass != mass or box != box or stationarity != stationarity:
+        mass, box, stationarity = (math.inf if math.isnan(error) else error for error in (mass, box, stationarity))
+    return StateCheck(mass, box, stationarity, tolerance)
