@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,7 +35,7 @@ from attackers.anchors import (
 )
 from attackers.database_files import decrypted_from_files
 from attackers.forgotten_sets import pruned_sets
-from attackers.last_bits import ARTIFACTS, draw_ward, single_out
+from attackers.last_bits import ARTIFACTS, Ward, draw_ward, single_out
 from attackers.near_duplicates import error_of, tangent_pair, tight_clusters
 from attackers.preprocessing import candidates_by_width, median_width, row_from_mean
 from attackers.receipts import deciding_fields, fields_of, group_of, noise_fields
@@ -85,7 +86,8 @@ class Attacks:
                 ward, draw = draw_ward(rng, FAMILIES[trial % len(FAMILIES)])
                 keys = [draw() for _ in range(candidates)]
                 true = int(rng.integers(candidates))
-                left = single_out(ward, artifact(ward.after(keys[true]), ward), keys, artifact)
+                replay = partial(_replayed, ward, artifact)
+                left = single_out(replay(keys[true]), keys, replay)
                 gain += gain_over_guessing(len(left), candidates) if true in left else 0.0
                 alone += left == [true]
             yield Score(f"last bits, {candidates:,} candidates", name, trials, gain, alone)
@@ -338,6 +340,10 @@ class Attacks:
             name = "width on the grid 2^(1/4)" if grid else "width = median distance"
             note = f"{left_in_all / trials:.1f} of 50 candidates left on average"
             yield Score(f"{name}, 50 candidates", "width before", trials, gain, alone, note)
+
+
+def _replayed(ward: Ward, artifact: Callable[[Memory, Ward], bytes], key: npt.NDArray[np.float64]) -> bytes:
+    return artifact(ward.after(key), ward)
 
 
 @contextmanager
