@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ball_optimum import Undecided, nearest_doubles
+from ball_optimum import Undecided, exact_readout, nearest_doubles
 from expunge import Memory, SolveError
 from expunge.memory.first_version import first_version
 from expunge.memory.snapshot import pack
@@ -50,6 +50,7 @@ class Outcome:
     decided: int = 0  # edits that had last bits to decide
     saved: bool = False
     ties: int = 0
+    readout: float = 0.0  # largest error of a readout, over the range of the values
     check_seconds: float = 0.0
 
 
@@ -121,13 +122,21 @@ def _compare(seed: int, number: int, found: Outcome) -> None:
         if pack(twin) != pack(memory):
             differs("the save file differs from that of a fresh fit")
 
-    keys, _ = memory.version.columns(archived=True)
-    guess = np.array([weights[name] for name in memory.version.columns(archived=True)[1][1]])
+    keys, columns = memory.version.columns(archived=True)
+    guess = np.array([weights[name] for name in columns[1]])
     exact = nearest_doubles(keys, memory.cap, memory.sigma, guess)
     if exact.coefficients.tobytes() != guess.tobytes():
         differs("coefficients differ from the doubles nearest to the exact optimum")
     if exact.offset.hex() != memory.offset.hex():
         differs("the offset differs from the double nearest to the exact one")
+    # One query at a key, one between keys, one away from all of them.
+    probes = np.array([memory.keys[0], centre, queries[-1]])
+    values = columns[0]
+    spread = float(np.ptp(values)) or 1.0
+    for probe, answer in zip(probes, memory.read(probes), strict=True):
+        truth = exact_readout(keys, values, exact.balls, memory.sigma, probe)
+        errors = (abs(float(ball.mid() - float(given))) for ball, given in zip(truth, answer, strict=True))
+        found.readout = max(found.readout, max(errors) / spread)
     found.ties, found.check_seconds = exact.ties, time.perf_counter() - started
 
 
@@ -179,6 +188,8 @@ def summary(seed: int, outcomes: list[Outcome], seconds: float) -> dict[str, obj
         "refused_edits": sum(one.refused for one in outcomes),
         "rescued_edits": sum(one.rescued for one in outcomes),
         "histories_with_ties": sum(one.ties > 0 for one in outcomes),
+        "worst_readout_error_of_range": max((one.readout for one in outcomes), default=0.0),
+        "readouts_off_by_more_than_1e-12": Counter(one.family for one in outcomes if one.readout > 1e-12),
         "seconds": round(seconds, 1),
         "by_family": {
             family: {"histories": count, "failed": sum(one.family == family for one in failed)}
