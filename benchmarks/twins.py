@@ -27,7 +27,7 @@ from expunge import Memory, SolveError
 from expunge.memory.first_version import first_version
 from expunge.memory.snapshot import pack
 from expunge.problem.problem import Problem
-from histories import FAMILIES, play
+from histories import FAMILIES, History, play
 from record import describe, write_result
 
 RESULTS = Path(__file__).parent / "results"
@@ -44,7 +44,8 @@ class Outcome:
     edits: int = 0
     refused: int = 0
     rescued: int = 0
-    beyond: int = 0  # refused as beyond the stated limits
+    refused_fit: bool = False  # beyond the stated limits from the start
+    beyond: int = 0  # attempts of edits that were beyond the stated limits
     balls: int = 0  # edits that pairs of doubles did not decide
     balls_seconds: float = 0.0
     decided: int = 0  # edits that had last bits to decide
@@ -65,12 +66,15 @@ def compare(seed: int, number: int) -> Outcome:
     """Play one history and compare it with its twins."""
     found = Outcome(number, FAMILIES[number % len(FAMILIES)])
     try:
-        _compare(seed, number, found)
+        history = play(seed, number)
     except SolveError as problem:
-        if problem.code == "beyond-exact-limits":
-            found.beyond += 1
-        else:
+        # The first fit is refused: no history, and none is counted as equal.
+        found.refused_fit = problem.code == "beyond-exact-limits"
+        if not found.refused_fit:
             found.failures.append(f"{type(problem).__name__}: {problem}")
+        return found
+    try:
+        _compare(seed, number, history, found)
     except Undecided as problem:
         found.failures.append(f"the ball evaluation does not decide: {problem}")
     except Exception:
@@ -78,8 +82,7 @@ def compare(seed: int, number: int) -> Outcome:
     return found
 
 
-def _compare(seed: int, number: int, found: Outcome) -> None:
-    history = play(seed, number)
+def _compare(seed: int, number: int, history: History, found: Outcome) -> None:
     memory = history.memory
     found.special, found.edits = history.special, history.acts.total()
     found.refused, found.rescued = history.refused, history.rescued
@@ -175,9 +178,9 @@ def summary(seed: int, outcomes: list[Outcome], seconds: float) -> dict[str, obj
     return {
         "seed": seed,
         "histories": total,
-        "bit_equal": total - len(failed) - sum(one.beyond > 0 and not one.edits for one in outcomes),
+        "bit_equal": total - len(failed) - sum(one.refused_fit for one in outcomes),
         "failed": [{"number": one.number, "family": one.family, "failures": one.failures} for one in failed],
-        "beyond_stated_limits": sum(one.beyond > 0 for one in outcomes),
+        "beyond_stated_limits": sum(one.beyond > 0 or one.refused_fit for one in outcomes),
         "with_prune_restore_and_readmit": sum(one.special for one in outcomes),
         "save_files_compared": sum(one.saved for one in outcomes),
         "edits": sum(one.edits for one in outcomes),
