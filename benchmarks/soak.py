@@ -24,11 +24,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from expunge import Memory, Refused
+from expunge.memory.receipt import Receipt
 from expunge.types import Vector
 from record import describe, write_result
 
@@ -110,7 +111,7 @@ def soak(name: str, draw: Draw, sigma: float, edits: int, seed: int, tally: Tall
                 gone = [memory.keys[row].copy() for row in rows]
                 receipt = memory.delete([memory.ids[row] for row in rows])
         except Refused as refused:
-            receipt = refused.receipt
+            receipt = cast(Receipt, refused.receipt)
         tally.seconds += time.perf_counter() - started
         tally.edits += 1
         tally.paths.update(attempt.path for attempt in receipt.attempts)

@@ -25,7 +25,7 @@ from math import nan
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from expunge.memory.receipt import Receipt
+    from expunge.memory.receipt import EditRecord
 
 __all__ = [
     "AdmissionRefused",
@@ -62,12 +62,13 @@ class InputError(ExpungeError, ValueError):
 class Refused(ExpungeError):
     """An edit that was not applied. The memory is bit for bit what it was before the call.
 
-    ``measured`` and ``allowed`` are the two sides of the comparison that failed, as the receipt states them.
+    ``measured`` and ``allowed`` are the two sides of the comparison that failed, as the receipt states them; ``nan``
+    where it does not, as a stored memory's does not state residuals.
     """
 
     default_code = "refused"
 
-    def __init__(self, reason: str, *, receipt: Receipt) -> None:
+    def __init__(self, reason: str, *, receipt: EditRecord) -> None:
         super().__init__(reason)
         self.reason = reason
         self.receipt = receipt
@@ -75,12 +76,14 @@ class Refused(ExpungeError):
     @property
     def measured(self) -> float:
         """What the edit came to: entries asked for, certificates that would end, or a residual."""
-        return nan if self.receipt.refusal is None else self.receipt.refusal.measured
+        grounds = self.receipt.refusal
+        return nan if grounds is None or grounds.measured is None else grounds.measured
 
     @property
     def allowed(self) -> float:
         """The largest value of `measured` that would have been applied."""
-        return nan if self.receipt.refusal is None else self.receipt.refusal.allowed
+        grounds = self.receipt.refusal
+        return nan if grounds is None or grounds.allowed is None else grounds.allowed
 
 
 class AdmissionRefused(Refused):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -20,14 +21,19 @@ from expunge.certificates.intervals import (
 )
 from expunge.errors import InputError
 from expunge.problem.kernel import kernel_block, squared_distances
-from expunge.problem.problem import Problem, fewest_keys
+from expunge.problem.problem import Problem, cap_from, fewest_keys
 from expunge.problem.solution import Solution
 from expunge.types import Matrix, Vector
 from highprecision import Truth, exact_kernel, solve_exactly
-from problems import PROBLEMS
+from problems import PROBLEMS as DRAWN
 
 PAPER = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 0.9]])
 
+# With the caps that a memory keeps: 1/m is rounded so that m·C reaches 1.
+PROBLEMS = {
+    name: problem if problem.cap > 1.0 else replace(problem, cap=cap_from(problem.size, cap=problem.cap))
+    for name, problem in DRAWN.items()
+}
 SUBJECTS = [
     "sequential-gaussian-n64-d6",
     "sequential-near-duplicate-n64-d6",
@@ -62,8 +68,7 @@ def truth_of(name: str) -> tuple[Truth, arb]:
         kernel = exact_kernel(problem.keys, problem.keys, problem.sigma)
         terms = (kernel * arb_mat(problem.size, 1, list(truth.exact))).entries()
         ranked = sorted((1 - 2 * x for x in terms), key=lambda t: t.mid(), reverse=True)
-        rank = min(fewest_keys(problem.cap), problem.size)
-        return truth, ranked[rank - 1]
+        return truth, ranked[fewest_keys(problem.cap) - 1]
 
 
 @cache
@@ -298,6 +303,8 @@ def test_the_eigenvalue_bound_is_below_and_close() -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
+    with pytest.raises(InputError, match="no optimum"):
+        rigorous_bounds(np.eye(7), np.full(7, 1 / 7), 0.1, cap=1 / 7, sigma=1.0)
     good = rigorous_bounds(PAPER, [0.5, 0.5, 0.0], 0.1, cap=1.0, sigma=5.0)
     with pytest.raises(InputError, match="values"):
         good.readout_bound(PAPER)

@@ -193,5 +193,5 @@ def test_what_a_preview_holds_is_what_is_printed() -> None:
     """A new field of a dry run does not go unprinted by chance."""
     assert set(Preview.__dataclass_fields__) == {
         *("outcome", "applied", "size", "deletable", "changed_coefficients", "readout_change", "probes"),
-        *("expired", "reactivated", "reason"),
+        *("ended", "expired", "reactivated", "reason", "notice"),
     }

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from cli.command_runner import TRUST, answer, call, changed, code_of, hours
+from expunge import Memory
 from expunge.cli.trust_options import parse_trust
 from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
 from expunge.ledger.note import NoteAlgorithm, NoteKey
@@ -69,7 +70,7 @@ def test_a_log_with_a_long_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_evidence(ward: Path) -> None:
     call("delete", "other", "h000", "--evidence", "e.zip")
     checked = answer("verify", "evidence", "e.zip", *TRUST)["checked"]
-    assert checked == ["signature", "form", "inclusion", "commitments", "state", "prior state", "optimality"]
+    assert checked == ["signature", "form", "inclusion", "commitments", "state", "prior state", "weights"]
     call("verify", "evidence", "e.zip", *TRUST, "--no-log")
     call("export-evidence", "other", "--out", "later.zip", "--proof")
     assert code_of("verify", "evidence", "later.zip", *TRUST) == "evidence-prior-missing"
@@ -98,6 +99,23 @@ def test_a_proof(ward: Path) -> None:
     assert code_of(*wrong) == "proof-digest-mismatch"
     assert code_of("verify", "proof", "w.proof", code=2) == "input-error"
     assert code_of("verify", "proof", "w.proof", "--memory", "ward", "--cap", cap, code=2) == "input-error"
+
+
+def test_a_state(ward: Path) -> None:
+    found = answer("verify", "state", "--memory", "other")
+    assert found["checked"] == ["coefficients", "offset"]
+    assert (found["entries"], found["margin"] + found["bound"] + found["reserve"]) == (40, 40)
+    assert (found["bounded"], found["bits"]) == (0, 128)
+    assert "to the last bit" in call("verify", "state", "--memory", "ward").stdout
+    with open_store("sqlite:///expunge.db") as store:
+        Memory.fit(store["other"].keys, store["other"].values, sigma=1.0, nu=0.5).save("other.memory")
+    assert answer("verify", "state", "other.memory") == found
+    data = Path("other.memory").read_bytes()
+    Path("damaged.memory").write_bytes(data[:-200])
+    assert code_of("verify", "state", "damaged.memory") == "state-file-invalid"
+    assert code_of("verify", "state", "missing.memory", code=4) == "store-error"
+    assert code_of("verify", "state", code=2) == "input-error"
+    assert code_of("verify", "state", "other.memory", "--memory", "other", code=2) == "input-error"
 
 
 def test_a_verifier_key_signs_no_log_but_its_own(ward: Path) -> None:

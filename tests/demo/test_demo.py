@@ -83,7 +83,7 @@ def test_the_next_three_commands_run_when_pasted(tour: Tour) -> None:
     outputs = [shell(line, done.folder).stdout for line in done.next_commands]
     assert "susan/2023-04-27/03" in outputs[0]
     assert "nothing was changed" in outputs[1]
-    assert "optimality ✓" in outputs[2]
+    assert "weights ✓" in outputs[2]
 
 
 def test_the_folder_is_as_its_readme_says(tour: Tour, monkeypatch: pytest.MonkeyPatch) -> None:

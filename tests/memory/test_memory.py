@@ -315,6 +315,7 @@ def test_no_path_left_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
             memory.admit([9.0, 9.0, 9.0], [0.0, 0.0], id="new")
         with pytest.raises(DeletionRefused, match="no solver reached an acceptable state"):
             memory.delete(memory.ids[int(memory.partition.bound[0])])
+    assert isinstance(admission.value.receipt, Receipt)
     attempts = admission.value.receipt.attempts
     assert [attempt.path for attempt in attempts] == ["path", "cold", "daqp", "proxqp"]
     assert all(attempt.error == "RuntimeError: deliberate" and not attempt.passed for attempt in attempts)

@@ -49,7 +49,7 @@ def test_every_class_has_its_status_and_the_one_shape(kind: type[Any]) -> None:
     problem = made(kind)
     outside = outside_of(problem)
     content = problem_details(problem, "5f0e")
-    responses.Problem.model_validate(content | {key: str(content[key]) for key in ("measured",) if key in content})
+    responses.Problem.model_validate(content)
     assert content["status"] == outside.status
     assert content["exit_code"] == outside.exit
     assert content["error"] == kind.__name__

@@ -184,20 +184,18 @@ def test_a_refusal_states_both_sides_of_the_comparison(place: Place) -> None:
     receipt = refused.value.receipt
     assert receipt.refusal == RefusalReason("too_few_entries", 35.0, float(memory.deletable))
     stated = parse_predicate(leaf_of(store, refused.value).statement)
-    assert (stated.action, stated.refusal) == ("deletion", Refusal("too_few_entries", 35.0, float(memory.deletable)))
+    assert (stated.action, stated.refusal) == ("deletion", Refusal("too_few_entries", 35, memory.deletable))
     memory.prune("forget")
     arrivals = (arrival(number, far=3.0) for number in range(40))
     ends = next(item for item in arrivals if memory.admit(**item, dry_run=True).expired)
     with pytest.raises(AdmissionRefused) as ending:
         memory.admit(**ends, on_expiry="refuse")
-    ended = float(len(ending.value.receipt.details["would_end"]))
-    assert parse_predicate(leaf_of(store, ending.value).statement).refusal == Refusal(
-        "would_end_warranties", ended, 0.0
-    )
+    ended = len(ending.value.receipt.details["would_end"])
+    assert parse_predicate(leaf_of(store, ending.value).statement).refusal == Refusal("would_end_warranties", ended, 0)
     held = store.hold("icu", memory.ids[0], reason="court")
     with pytest.raises(DeletionRefused) as forbidden:
         memory.delete(memory.ids[0])
-    assert parse_predicate(leaf_of(store, forbidden.value).statement).refusal == Refusal("legal_hold", 1.0, 0.0)
+    assert parse_predicate(leaf_of(store, forbidden.value).statement).refusal == Refusal("legal_hold", 1, 0)
     store.release(held)
     for leaf in store.receipts():
         if leaf.kind == "refused":

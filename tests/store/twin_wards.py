@@ -1,4 +1,4 @@
-"""Stores for twins: the same edits of the same entries with the same salts, by the library, by commands and over HTTP."""
+"""Stores for twins: the same edits of the same entries with the same salts, by library, commands and HTTP."""
 
 from __future__ import annotations
 

@@ -17,13 +17,11 @@ import pytest
 from expunge import Memory, Refused
 from expunge.attestation.evidence import Prior, write_evidence
 from expunge.attestation.statements import (
-    Comparison,
     attest,
     attest_creation,
     attest_expiry,
     attest_restoration,
     commitment_of,
-    compare_with_reference,
 )
 from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
 from expunge.ledger.envelope import sign_statement
@@ -87,7 +85,6 @@ class Ledger:
         after: Version,
         *,
         prove: bool = False,
-        reference: Comparison | None = None,
     ) -> None:
         envelope = sign_statement(statement, SIGNER).to_bytes()
         self.envelopes.append(envelope)
@@ -98,13 +95,8 @@ class Ledger:
         head = sign_checkpoint(Checkpoint(ORIGIN, len(self.envelopes), tree.root()), LOGGER)
         index = len(self.envelopes) - 1
         inclusion = InclusionProof(index, tree.inclusion_path(index), head)
-        proof = None
-        if prove:
-            from expunge.certificates.proof import prove_partition
-
-            proof = prove_partition(after.keys, after.coefficients, cap=after.state.cap, sigma=after.state.gram.sigma)
         file = self.folder / f"{name}.evidence"
-        write_evidence(file, before, after, envelope, proof=proof, reference=reference, inclusion=inclusion)
+        write_evidence(file, before, after, envelope, prove=prove, inclusion=inclusion)
         self.heads.append(head)
         self.cases[name] = Case(name, index, statement, envelope, file.read_bytes(), inclusion.to_bytes())
 
@@ -150,8 +142,6 @@ class Journal:
 
     def __call__(self, before: Version, after: Version, receipt: Receipt) -> None:
         self.number += 1
-        compare = self.options.get("compare", False)
-        reference = compare_with_reference(after) if compare else None
         rebuilt = receipt.outcome == "rebuilt"
         statement = attest(
             receipt,
@@ -160,7 +150,6 @@ class Journal:
             memory=self.uuid,
             edit=self.number,
             clock=clock,
-            reference=reference,
             initial_size=after.size if rebuilt else self.memory.initial_size,
             forgotten=self.forgotten,
         )
@@ -169,9 +158,7 @@ class Journal:
                 found = commitment_of(before, name)
                 assert found is not None
                 self.forgotten[name] = found
-        self.ledger.append(
-            self.next, statement, before, after, prove=self.options.get("prove", False), reference=reference
-        )
+        self.ledger.append(self.next, statement, before, after, prove=self.options.get("prove", False))
         if self.options.get("notice"):
             notice = attest_expiry(
                 receipt,
@@ -234,9 +221,9 @@ def run_ward(ledger: Ledger) -> None:
     def admit(key: Any, name: str) -> Receipt:
         return memory.admit(key, [99.5172839, 101.2529384], id=name, subject="PATIENT-NEW", payload=f"TEXT OF {name}")
 
-    journal.do("admitted", lambda: admit([3.0, 0.5, -2.0], "ENTRY-NEW"), compare=True, prove=True)
+    journal.do("admitted", lambda: admit([3.0, 0.5, -2.0], "ENTRY-NEW"), prove=True)
     journal.do("admitted-reserve", lambda: admit(memory.coefficients @ memory.keys, "ENTRY-INSIDE"))
-    journal.do("decrement", lambda: memory.delete(pick(active=True)), compare=True, prove=True)
+    journal.do("decrement", lambda: memory.delete(pick(active=True)), prove=True)
     journal.do("certified_zero", lambda: memory.delete("ENTRY-INSIDE"), prove=True)
     journal.do("by-subject", lambda: memory.delete(subject="PATIENT-2"))
     with broken(*PATH):
@@ -259,7 +246,16 @@ def hold(journal: Journal, memory: Memory) -> None:
     view = memory.version
     grounds = RefusalReason("legal_hold", 1.0, 0.0)
     receipt = Receipt(
-        "deletion", "refused", (), view.check, (), "nothing", view.digest, view.digest, 0.0, refusal=grounds
+        action="deletion",
+        outcome="refused",
+        applied=(),
+        check=view.check,
+        attempts=(),
+        covers="nothing",
+        state_before=view.digest,
+        state_after=view.digest,
+        seconds=0.0,
+        refusal=grounds,
     )
     journal.number += 1
     statement = attest(
@@ -314,8 +310,25 @@ def run_example(ledger: Ledger) -> None:
     journal.do("erased-again", lambda: restored.delete(["ENTRY-C", "ENTRY-D"]))
 
 
+def run_forgetting(ledger: Ledger) -> None:
+    """A certificate that expires, is renewed, and ends with the erasure of an entry that was live at its pruning."""
+    rng = np.random.default_rng(5)
+    memory = Memory.fit(
+        rng.standard_normal((24, 2)),
+        rng.standard_normal(24),
+        sigma=2.0,
+        nu=0.3,
+        ids=[f"GONE-{row}" for row in range(24)],
+    )
+    journal = Journal(ledger, memory, "3f7c7f9e-52a0-4d8e-8a64-0c9f1d6b5e44", "forgetting")
+    journal.do("pruned", lambda: memory.prune("forget"))
+    journal.do("expired", lambda: memory.admit([0.0, -9.0], 0.25, id="FAR"), notice=True)
+    journal.do("renewed", lambda: memory.delete("FAR"))
+    journal.do("ended", lambda: memory.delete(memory.ids[0]), notice=True)
+
+
 def run_archive(ledger: Ledger) -> None:
-    """Entries that come back from the archive, and others whose warranties are renewed."""
+    """Entries that come back from the archive."""
     rng = np.random.default_rng(3)
     memory = Memory.fit(
         rng.standard_normal((40, 2)),
@@ -337,6 +350,7 @@ def ledger() -> Ledger:
         made = Ledger(Path(folder))
         run_ward(made)
         run_example(made)
+        run_forgetting(made)
         run_archive(made)
     return made
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from expunge.attestation.evidence import Evidence, Prior, StateShown
-from expunge.attestation.statements import Comparison
 from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
 from expunge.ledger.commitment import blind, combined, commit, state_digest, weights_digest
 from expunge.ledger.envelope import sign_statement
@@ -23,16 +22,7 @@ from expunge.ledger.merkle.hashing import leaf_hash
 from expunge.ledger.merkle.proof_file import InclusionProof
 from expunge.ledger.merkle.tree import HashTree
 from expunge.ledger.note import NoteKey
-from expunge.ledger.receipt_format import (
-    AttemptStated,
-    Listed,
-    Predicate,
-    ProblemStated,
-    Residuals,
-    Sizes,
-    Solver,
-    at_most,
-)
+from expunge.ledger.receipt_format import Listed, Predicate, ProblemStated, Sizes, Solver
 from expunge.ledger.signing import SigningKey
 
 FOLDER = Path(__file__).parent / "vectors"
@@ -56,46 +46,42 @@ def digests(count: int) -> tuple[Any, Any]:
     return tuple(np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(count, 32) for rows in (hidden, commitments))  # type: ignore[return-value]
 
 
-def sample() -> tuple[Predicate, StateShown, Prior, Comparison]:
-    """The receipt, and the states before and after."""
+def sample() -> tuple[Predicate, StateShown, Prior]:
+    """The receipt, and the states before and after, by ascending commitment."""
     blinds, commitments = digests(3)
-    half, none = np.array([0.5, 0.5, 0.0]), at_most(0.0)
-    older = weights_digest(OFFSET, half, combined(blinds))
-    newer = weights_digest(OFFSET, half[:2], combined(blinds[:2]))
-    after = StateShown(CAP, SIGMA, OFFSET, KEYS[:2], VALUES[:2], half[:2], blinds[:2], commitments[:2], newer)
-    prior = Prior(CAP, SIGMA, commitments, older)
-    comparison = Comparison("daqp", 0.0, 0.0, "value_range", 2, half[:2], OFFSET)
-    check = Residuals(none, none, none)
+    half = np.array([0.5, 0.5, 0.0])
+    every = np.array(sorted(range(3), key=lambda row: commitments[row].tobytes()))
+    rest = every[every < 2]
+    older = weights_digest(OFFSET, half[every], combined(blinds))
+    newer = weights_digest(OFFSET, half[rest], combined(blinds[:2]))
+    after = StateShown(CAP, SIGMA, OFFSET, KEYS[rest], VALUES[rest], half[rest], blinds[rest], commitments[rest], newer)
+    prior = Prior(CAP, SIGMA, commitments[every], older)
     predicate = Predicate(
         memory="6f1c8f1e-6a43-4d0c-9c0a-2b9d4b1f7a11",
         edit=7,
         action="deletion",
         outcome="certified_zero",
         time="2026-03-01T12:30:05Z",
-        state_before=state_digest(CAP, SIGMA, commitments, older),
-        state_after=state_digest(CAP, SIGMA, commitments[:2], newer),
+        state_before=state_digest(CAP, SIGMA, prior.commitments, older),
+        state_after=state_digest(CAP, SIGMA, after.commitments, newer),
         before=Sizes(3, 0),
         after=Sizes(2, 0),
         applied=Listed.of([commitments[2].tobytes()], 1),
         problem=ProblemStated(CAP, SIGMA, 2, 3),
-        check=check,
-        attempts=(AttemptStated("path", check, 0.000244140625, None),),
         solver=Solver("expunge", "0.1.0"),
-        seconds=0.00048828125,
-        reference=comparison.stated(),
     )
-    return predicate, after, prior, comparison
+    return predicate, after, prior
 
 
 def build() -> dict[str, bytes]:
     """Return the contents of every vector file, by file name."""
-    predicate, after, prior, comparison = sample()
+    predicate, after, prior = sample()
     statement = predicate.to_statement()
     envelope = sign_statement(statement, SIGNER).to_bytes()
     tree = HashTree([leaf_hash(b"an earlier receipt"), leaf_hash(envelope)])
     head = sign_checkpoint(Checkpoint(ORIGIN, 2, tree.root()), LOGGER)
     inclusion = InclusionProof(1, tree.inclusion_path(1), head).to_bytes()
-    bundle = Evidence(envelope, after, prior, comparison, inclusion=inclusion)
+    bundle = Evidence(envelope, after, prior, inclusion=inclusion)
     data = bundle.to_bytes()
     start = data.index(b'{"after"')
     manifest = data[start : data.index(b"PK\x03\x04", start)]

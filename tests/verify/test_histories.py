@@ -21,7 +21,7 @@ from .cases import SIGNER, case
 from .test_ledger import replay
 
 CREATED, ADMITTED = case("ward-created").predicate, case("ward-admitted").predicate
-ALIKE: dict[str, Any] = {"memory": CREATED.memory, "problem": CREATED.problem, "expired": Listed(), "reference": None}
+ALIKE: dict[str, Any] = {"memory": CREATED.memory, "problem": CREATED.problem, "expired": Listed()}
 
 
 def named(*names: str) -> Listed:
@@ -80,7 +80,7 @@ class Model:
     def restore(self, edit: int) -> None:
         stated = None if self.older else edit
         kind: dict[str, Any] = {"action": "restoration", "outcome": "restored", "restored_edit": stated}
-        self.edit(*self.copies[edit], applied=Listed(), attempts=(), **kind)
+        self.edit(*self.copies[edit], applied=Listed(), **kind)
 
     def verify(self) -> None:
         replay([sign_statement(receipt.to_statement(), SIGNER).to_bytes() for receipt in self.receipts])

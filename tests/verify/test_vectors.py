@@ -74,7 +74,7 @@ def test_every_field_and_every_word_is_documented() -> None:
         for key in spelled(path).split(".")
     }
     words = {*get_args(predicate.Action), *get_args(predicate.Outcome), *get_args(predicate.Reason)}
-    words |= {*get_args(predicate.Coverage), *get_args(predicate.Mode), *get_args(predicate.Denominator)}
+    words |= {*get_args(predicate.Coverage), *get_args(predicate.Mode)}
     for word in (names | words | set(predicate.DOES_NOT_COVER)) - {"[]"}:
         assert f"`{word}`" in text, word
     manifest = {key for path, _ in leaves(sample("evidence.md")) for key in path if isinstance(key, str)}

@@ -14,11 +14,9 @@ import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from expunge.attestation.statements import Comparison
 from expunge.errors import InputError, VerificationError
 from expunge.ledger.encoding import Json, dump_canonical, encode_float
 from expunge.ledger.envelope import Envelope
@@ -27,19 +25,16 @@ from expunge.ledger.merkle.proof_file import InclusionProof
 from expunge.memory.version import Version
 from expunge.types import AnyArray, Matrix, Vector
 
-if TYPE_CHECKING:
-    from expunge.certificates.proof import Proof
-
 __all__ = ["FORMAT", "Evidence", "Prior", "StateShown", "write_evidence"]
 
-FORMAT = "expunge/evidence/v1"
+FORMAT = "expunge/evidence/v2"
 _MANIFEST = "manifest.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
 class StateShown:
-    """A state that can be recomputed: arrays in row order, and the digest of its weights."""
+    """A state that can be recomputed: arrays in ascending order of the commitments, and the digest of its weights."""
 
     cap: float
     sigma: float
@@ -54,14 +49,15 @@ class StateShown:
     @classmethod
     def of(cls, version: Version) -> StateShown:
         """All of a version but ids, subjects, payloads and salts."""
-        state, slots = version.state, version.slots
+        state, order = version.state, version.commitment_order
+        slots = version.slots[order]
         return cls(
             state.cap,
             state.gram.sigma,
             state.offset,
-            version.keys,
-            version.values,
-            version.coefficients,
+            version.keys[order],
+            version.values[order],
+            version.coefficients[order],
             version.entries.blinds[slots],
             version.entries.commitments[slots],
             version.weights,
@@ -70,7 +66,7 @@ class StateShown:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """The state before an edit: its commitments (n, 32), and its weights, in digest or in full.
+    """The state before an edit: its commitments (n, 32), ascending, and its weights, in digest or in full.
 
     A store that exports evidence later keeps this from the journal: 32 bytes an entry, and no content.
     """
@@ -85,12 +81,14 @@ class Prior:
     @classmethod
     def of(cls, before: Version, after: Version | None = None) -> Prior:
         """Of the version before an edit; coefficients only if nothing was removed on the way to ``after``."""
-        commitments = before.entries.commitments[before.slots]
+        order = before.commitment_order
+        commitments = before.entries.commitments[before.slots[order]]
         state = before.state
         hidden = cls(state.cap, state.gram.sigma, commitments, before.weights)
         if after is None or not _rows(commitments) <= _rows(after.entries.commitments[after.slots]):
             return hidden
-        return cls(state.cap, state.gram.sigma, commitments, before.weights, state.offset, before.coefficients)
+        shown = before.coefficients[order]
+        return cls(state.cap, state.gram.sigma, commitments, before.weights, state.offset, shown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +98,6 @@ class Evidence:
     receipt: bytes
     after: StateShown
     prior: Prior | None = None
-    reference: Comparison | None = None
     proof: bytes | None = None
     inclusion: bytes | None = None
 
@@ -111,7 +108,6 @@ class Evidence:
             "format": FORMAT,
             "after": self._after(),
             "before": self._before(),
-            "reference": self._reference(),
             "members": {name: hashlib.sha256(content).hexdigest() for name, content in members.items()},
         }
         buffer = io.BytesIO()
@@ -136,8 +132,6 @@ class Evidence:
             members["before/commitments.npy"] = _npy(self.prior.commitments, "|u1")
             if self.prior.coefficients is not None:
                 members["before/coefficients.npy"] = _npy(self.prior.coefficients, "<f8")
-        if self.reference is not None:
-            members["reference/coefficients.npy"] = _npy(self.reference.coefficients, "<f8")
         if self.proof is not None:
             members["proof.json"] = self.proof
         if self.inclusion is not None:
@@ -168,11 +162,6 @@ class Evidence:
             "weights": prior.weights.hex(),
         }
 
-    def _reference(self) -> dict[str, Json] | None:
-        if self.reference is None:
-            return None
-        return {"backend": self.reference.backend, "offset": encode_float(self.reference.offset)}
-
 
 def write_evidence(
     path: str | os.PathLike[str],
@@ -180,35 +169,42 @@ def write_evidence(
     after: Version,
     receipt: Envelope | bytes,
     *,
-    proof: Proof | None = None,
-    reference: Comparison | None = None,
+    prove: bool = False,
     inclusion: InclusionProof | None = None,
 ) -> None:
     """Write the bundle of one edit, whole or not at all, readable by its owner only.
 
     ``before`` must be read while the edit's journal runs; later, a :class:`Prior` kept from it serves, or None.
-    A bundle holds the keys and values of all remaining entries: handle it as you handle them. A ``proof`` that proved
-    nothing raises proof-not-proved, since no verifier would accept the bundle.
+    A bundle holds the keys and values of all remaining entries: handle it as you handle them. ``prove`` adds a proof of
+    the state; where it proves nothing, proof-not-proved is raised, since no verifier would accept the bundle.
     """
-    if proof is not None and proof.outcome != "proved":
-        raise VerificationError(
-            f"the proof is {proof.outcome}: {proof.reason}; a bundle has a proof that holds, or none",
-            code="proof-not-proved",
-        )
+    shown = StateShown.of(after)
     if isinstance(before, Version):
         before = None if before.digest == after.digest else Prior.of(before, after)
     bundle = Evidence(
         receipt=receipt if isinstance(receipt, bytes) else receipt.to_bytes(),
-        after=StateShown.of(after),
+        after=shown,
         prior=before,
-        reference=reference,
-        proof=None if proof is None else proof.to_bytes(),
+        proof=_proof(shown) if prove else None,
         inclusion=None if inclusion is None else inclusion.to_bytes(),
     )
     if Path(path).is_dir():
         raise InputError(f"{path} is a folder; name a file")
     with new_file(Path(path), replace=True, mode=0o600) as file:
         file.write(bundle.to_bytes())
+
+
+def _proof(state: StateShown) -> bytes:
+    """A proof of the state, in the order of the bundle."""
+    from expunge.certificates.proof import prove_state
+
+    proof = prove_state(state.keys, state.coefficients, state.offset, cap=state.cap, sigma=state.sigma)
+    if proof.outcome != "proved":
+        raise VerificationError(
+            f"the proof is {proof.outcome}: {proof.reason}; a bundle has a proof that holds, or none",
+            code="proof-not-proved",
+        )
+    return proof.to_bytes()
 
 
 def _npy(array: AnyArray, kind: str) -> bytes:

@@ -7,14 +7,10 @@ removed entries is overwritten, and with it what is needed to name them. It retu
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
-
-import numpy as np
 
 import expunge
 from expunge.certificates.certificate import DOES_NOT_COVER as DOES_NOT_COVER_WORDS
@@ -23,71 +19,36 @@ from expunge.ledger.commitment import blind, commit
 from expunge.ledger.receipt_format import (
     DOES_NOT_COVER,
     MAX_LISTED,
-    AttemptStated,
-    Denominator,
     Listed,
     Predicate,
     ProblemStated,
     Pruning,
-    ReferenceStated,
     Refusal,
-    Residuals,
     Sizes,
     Solver,
-    at_most,
 )
 from expunge.ledger.statement import Statement
 from expunge.memory.receipt import Receipt, RefusalReason
 from expunge.memory.version import Version
-from expunge.problem.check import StateCheck, check_state
-from expunge.solver.attempts import Attempt
-from expunge.types import Vector
 
 __all__ = [
     "Clock",
-    "Comparison",
     "attest",
     "attest_creation",
     "attest_expiry",
     "attest_restoration",
     "commitment_of",
-    "compare_with_reference",
     "utc_now",
 ]
 
 Clock = Callable[[], datetime]
 
 _NOT_COVERED: Final = dict(zip(DOES_NOT_COVER_WORDS, DOES_NOT_COVER, strict=True))
-_CLASS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}(?=:|$)")
-# Weights held at one time while readouts are compared.
-_BLOCK: Final = 4_000_000
 
 
 def utc_now() -> datetime:
     """The system's clock."""
     return datetime.now(UTC)
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """A state beside a solve of the same entries by another backend.
-
-    ``residual`` is the reference's, recomputed from the keys; ``readout_difference`` the largest difference of the
-    two readouts at the entries' own keys, over the ``denominator``.
-    """
-
-    backend: str
-    residual: float
-    readout_difference: float
-    denominator: Denominator
-    probes: int
-    coefficients: Vector
-    offset: float
-
-    def stated(self) -> ReferenceStated:
-        """As the receipt states it: rounded up, without coefficients."""
-        difference = at_most(self.readout_difference)
-        return ReferenceStated(self.backend, at_most(self.residual), difference, self.denominator, self.probes)
 
 
 def attest(
@@ -98,7 +59,6 @@ def attest(
     memory: str,
     edit: int,
     clock: Clock = utc_now,
-    reference: Comparison | None = None,
     initial_size: int | None = None,
     forgotten: Mapping[str, bytes] | None = None,
 ) -> Statement:
@@ -116,8 +76,8 @@ def attest(
     details = receipt.details
     if any(words not in _NOT_COVERED for words in receipt.does_not_cover):
         raise InputError("the receipt excludes something that this format has no code for")
-    if reference is not None and receipt.attempts and receipt.attempts[-1].path == reference.backend:
-        raise InputError(f"{reference.backend} made this state; take the reference from another backend")
+    if not receipt.check.passed:
+        raise InputError("the state after the edit did not pass the check")
     archived = before.warranties.archive
     # Only a shorter archive can have given something back.
     shrunk = len(after.warranties.archive) < len(archived)
@@ -126,7 +86,7 @@ def attest(
         memory=memory,
         edit=edit,
         action=done,
-        outcome=receipt.outcome,
+        outcome=receipt.recorded_outcome,
         time=_time(clock),
         state_before=before.digest,
         state_after=after.digest,
@@ -134,16 +94,13 @@ def attest(
         after=_sizes(after),
         applied=named.all(receipt.applied, must=done in ("admission", "deletion")),
         problem=_problem(after, initial_size),
-        check=_residuals(receipt.check),
-        attempts=tuple(_attempt(attempt) for attempt in receipt.attempts),
         solver=_solver(),
-        seconds=receipt.seconds,
+        ended=named.all(details.get("ended", ())),
         expired=named.all(details.get("expired", ())),
         renewed=named.all(details.get("renewed", ())),
         reactivated=named.all(returned),
         pruning=_pruning(details) if done == "pruning" and receipt.outcome != "refused" else None,
         refusal=None if receipt.refusal is None else _refusal(receipt.refusal),
-        reference=None if reference is None else reference.stated(),
     )
     return predicate.to_statement()
 
@@ -154,10 +111,7 @@ def attest_creation(
     memory: str,
     edit: int = 0,
     clock: Clock = utc_now,
-    reference: Comparison | None = None,
     initial_size: int | None = None,
-    attempts: Iterable[Attempt] = (),
-    seconds: float = 0.0,
 ) -> Statement:
     """Return the statement about a new memory: what every later receipt of it goes back to."""
     predicate = replace(
@@ -167,9 +121,6 @@ def attest_creation(
         state_before=None,
         before=Sizes(0, 0),
         applied=_few(bytes(row) for row in version.entries.commitments[version.slots]),
-        attempts=tuple(_attempt(attempt) for attempt in attempts),
-        reference=None if reference is None else reference.stated(),
-        seconds=seconds,
     )
     return predicate.to_statement()
 
@@ -185,14 +136,15 @@ def attest_expiry(
     initial_size: int | None = None,
     forgotten: Mapping[str, bytes] | None = None,
 ) -> Statement:
-    """Return a notice of the certificates that an edit ended, apart from the edit's own receipt.
+    """Return a notice of the certificates that an edit ended or expired, apart from the edit's own receipt.
 
     It tells the holder of a certificate that it is over, and nothing about the edit that ended it.
     """
-    ended = receipt.details.get("expired", ())
+    named = _Names(before, after, forgotten or {})
     predicate = replace(
         _standing(after, memory, edit, clock, initial_size),
-        expired=_Names(before, after, forgotten or {}).all(ended),
+        ended=named.all(receipt.details.get("ended", ())),
+        expired=named.all(receipt.details.get("expired", ())),
     )
     return predicate.to_statement()
 
@@ -236,31 +188,6 @@ def commitment_of(version: Version, name: str) -> bytes | None:
     return commit(hidden, entry.key.tobytes(), entry.value.tobytes())
 
 
-def compare_with_reference(version: Version, backend: str = "daqp") -> Comparison:
-    """Solve the entries of a version afresh with another backend, polish and compare; takes seconds."""
-    from expunge.solver.backends import polish, solve_reference
-
-    keys, values, cap, sigma = version.keys, version.values, version.state.cap, version.state.gram.sigma
-    solved = polish(solve_reference(keys, cap=cap, sigma=sigma, backend=backend), keys, cap=cap, sigma=sigma)
-    spread = float(np.max(np.ptp(values, axis=0)))
-    difference = 0.0
-    block = max(1, _BLOCK // keys.shape[0])
-    for start in range(0, keys.shape[0], block):
-        probes = keys[start : start + block]
-        apart = version.readout(probes) - version.readout(probes, solved.coefficients)
-        largest = float(np.max(np.abs(apart)))
-        difference = math.inf if math.isnan(largest) else max(difference, largest)
-    return Comparison(
-        backend=backend,
-        residual=check_state(keys, solved.coefficients, solved.offset, cap=cap, sigma=sigma).worst,
-        readout_difference=difference / (spread or 1.0),
-        denominator="value_range" if spread else "one",
-        probes=keys.shape[0],
-        coefficients=solved.coefficients,
-        offset=solved.offset,
-    )
-
-
 class _Names:
     """Commitments of the entries of two versions, and of forgotten ones."""
 
@@ -285,6 +212,8 @@ class _Names:
 
 def _standing(version: Version, memory: str, edit: int, clock: Clock, initial_size: int | None) -> Predicate:
     """A statement about a version as it stands; it is to be made into one of a kind."""
+    if not version.check.passed:
+        raise InputError("the state did not pass the check")
     return Predicate(
         memory=memory,
         edit=edit,
@@ -297,10 +226,7 @@ def _standing(version: Version, memory: str, edit: int, clock: Clock, initial_si
         after=_sizes(version),
         applied=Listed(),
         problem=_problem(version, initial_size),
-        check=_residuals(version.check),
-        attempts=(),
         solver=_solver(),
-        seconds=0.0,
     )
 
 
@@ -310,9 +236,10 @@ def _few(digests: Iterable[bytes]) -> Listed:
 
 
 def _refusal(grounds: RefusalReason) -> Refusal:
-    """With a residual rounded up: its exact bits could confirm a guess at content."""
-    measured = at_most(grounds.measured) if grounds.reason == "no_acceptable_state" else float(grounds.measured)
-    return Refusal(grounds.reason, measured, float(grounds.allowed))
+    """With counts of entries, and without a residual: it could confirm a guess at content."""
+    stated = grounds.recorded()
+    sides = (stated.measured, stated.allowed)
+    return Refusal(stated.reason, *(None if side is None else int(side) for side in sides))
 
 
 def _pruning(details: Mapping[str, Any]) -> Pruning:
@@ -326,20 +253,6 @@ def _problem(version: Version, initial_size: int | None) -> ProblemStated:
 
 def _sizes(version: Version) -> Sizes:
     return Sizes(version.size, len(version.warranties))
-
-
-def _residuals(check: StateCheck) -> Residuals:
-    return Residuals(at_most(check.mass), at_most(check.box), at_most(check.stationarity))
-
-
-def _attempt(attempt: Attempt) -> AttemptStated:
-    check = None if attempt.check is None else _residuals(attempt.check)
-    error = None
-    if check is None:
-        # The message may hold content; the class of the error does not.
-        found = _CLASS_NAME.match(attempt.error or "")
-        error = found.group() if found else "Exception"
-    return AttemptStated(attempt.path, check, attempt.seconds, error)
 
 
 def _solver() -> Solver:

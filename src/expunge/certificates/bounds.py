@@ -9,9 +9,7 @@ With t = 1 − 2Kα for the stored α, κ ≤ 1, and k = ⌈1/C⌉:
 **Lemma 1 (offset).** ρ* = t*_(k), the k-th largest t* over the rows: α* maximises ⟨t*, z⟩ over Σz = 1,
 0 ≤ z ≤ C, which fills the largest t* first; with an empty margin it is the least t* of the bound keys, our
 convention. An order statistic is 1-Lipschitz in the largest change, so |ρ* − t_(k)| ≤ max|t* − t| ≤ 2e, where
-e ≥ ‖c − c*‖. Where C is 1/m rounded down, k = m + 1 and a weight of 1e−17 beyond the m full ones decides the exact
-offset; there `offset` and `score` follow the convention of `fewest_keys` and refer to t*_(m), while
-Lemmas 2 to 4 use the exact k.
+e ≥ ‖c − c*‖. k is exact, for the cap as it is stored: where kC is a little more than 1, the k-th key has the remainder.
 
 **Lemma 2 (gap).** For any ρ and α with mass 1 + μ and total box violation V,
 2‖c − c*‖² = Σ(t* − t)(α − α*) ≤ G + 2V + |ρ* − ρ||μ|,  G = Σ (ρ−t)⁺ α + (t−ρ)⁺ (C−α):
@@ -44,7 +42,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -235,8 +232,7 @@ def rigorous_bounds(
 ) -> Bounds:
     """Bound the distance of a state, keys (n, d), coefficients (n,) and offset, from the exact optimum.
 
-    The state need not be a good one. When the rounding of C leaves nC just below 1, so that no exact optimum
-    exists, α* = C on every row by convention.
+    The state need not be a good one. Raises InputError where nC is below 1, however little: there is no optimum.
     """
     points, alpha, cap, sigma = as_state(keys, coefficients, cap, sigma)
     offset = float(as_point(offset, "offset", 1)[0])
@@ -247,10 +243,11 @@ def rigorous_bounds(
     t = (1.0 - 2.0 * middle)[sites.of_row]
     radius = (2.0 * radius + 8.0 * UNIT * (1.0 + np.abs(middle)))[sites.of_row]
     low, high = t - radius, t + radius
-    needed = math.ceil(1 / Fraction(cap))
-    solved = _saturated(alpha, cap) if needed > size else _solve_gap(sites, alpha, low, high, cap, sigma, needed)
-    rank = min(fewest_keys(cap), size)
-    distance = max(abs(offset - _ranked(low, rank)), abs(offset - _ranked(high, rank)))
+    needed = fewest_keys(cap)
+    if needed > size:
+        raise InputError(f"{size} keys at cap {cap!r} hold less than a mass of 1: there is no optimum to be near to")
+    solved = _solve_gap(sites, alpha, low, high, cap, sigma, needed)
+    distance = max(abs(offset - _ranked(low, needed)), abs(offset - _ranked(high, needed)))
     drift = SLIGHT * (distance + 2.0 * solved.centre)
     mass = float(np.abs(alpha).sum())
     rounding = gamma(active.size + 8) + NUMPY_EXP_ERROR + 0.37 * gamma(points.shape[1] + 10)
@@ -357,23 +354,6 @@ def _solve_gap(
     )
 
 
-def _saturated(alpha: Vector, cap: float) -> _Solved:
-    known = np.abs(alpha - cap) * (1.0 + 2.0 * UNIT)
-    centre = SLIGHT * float(known.sum())
-    return _Solved(
-        gap=SLIGHT * 2.0 * centre * centre,
-        centre=centre,
-        eigenvalue=math.inf,
-        open_error=0.0,
-        open_sites=np.zeros(0, dtype=bool),
-        largest=0.0,
-        known=known,
-        split=np.zeros(alpha.size),
-        zero=np.zeros(alpha.size, dtype=bool),
-        full=np.ones(alpha.size, dtype=bool),
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class _Block:
     """Kernel matrix of distinct keys, enclosed, with bounds for its extreme eigenvalues."""
@@ -412,7 +392,7 @@ class _Block:
 
 
 def _readout_of(points: Matrix, alpha: Vector, sites: Sites, solved: _Solved, values: Matrix, sigma: float) -> _Readout:
-    on_open = solved.open_sites[sites.of_row] if solved.open_sites.size else np.zeros(alpha.size, dtype=bool)
+    on_open = solved.open_sites[sites.of_row]
     rows = np.flatnonzero((alpha != 0.0) | on_open | ~solved.zero)
     return _Readout(
         keys=np.ascontiguousarray(points[rows]),

@@ -1,4 +1,4 @@
-"""Proof of a partition: that the rows said to have weight zero have weight exactly zero.
+"""Proof of a state: rows said to have weight zero have exactly zero, and every weight is the nearest double.
 
 Keys, cap and width are taken as the exact binary numbers that they are (docs/formats/proof.md). The partition fixes a
 linear system for the margin coefficients α_S and the offset ρ,
@@ -11,8 +11,13 @@ its partition the only one: `proved`. A sign that is certainly wrong means that 
 `disproved`. With an empty margin, Σ_E c must be exactly 1 and every t on the reserve below every t on the bound.
 
 Two tiers. (1) fp64 with bounded rounding (:mod:`expunge.certificates.intervals`): for an approximate inverse R of the
-system's matrix M and β ≥ ‖I − RM‖∞, |x − x̃| ≤ |R||b − Mx̃| + β/(1−β) ‖|R||b − Mx̃|‖∞. It decides almost everything.
-(2) What it leaves open goes to ball arithmetic, at a precision that doubles until nothing is open.
+system's matrix M and β ≥ ‖I − RM‖∞, |x − x̃| ≤ |R||b − Mx̃| + β/(1−β) ‖|R||b − Mx̃|‖∞. It decides almost every sign.
+(2) What it leaves open goes to ball arithmetic, at a precision that doubles until nothing is open. The witness comes
+from balls in any case, so that a proof does not depend on the machine's linear algebra.
+
+`prove_partition` speaks of the groups alone. `prove_state` adds the weights: coefficients and offset are the doubles
+nearest to the exact optimum's, by :mod:`expunge.verify.optimum`, and the groups are those of that optimum. Groups alone
+say little of weights: two keys 1e−7 widths apart can trade a quarter of the mass within one partition.
 
 **When it ends.** All squared distances over σ² are integer multiples of one rational number h, so every κ is a power
 of q = e^{−h}, which is transcendental (Lindemann). α_S, ρ and every slack are rational functions of q over the
@@ -21,7 +26,7 @@ q = 0: α_i = a with a = (1 − Σ_E c)/|S|, the slack of a reserve site is −2
 reserve key is never exactly on the boundary, and no α_i is exactly zero, unless Σ_E c = 1; nothing else is exactly
 zero unless a equals some c_j. Only such a tie of caps can stay open at every precision; among distinct keys it takes
 1/C to be exactly the number of active keys. All else is a matter of bits. `undecidable` therefore means: a tie
-of caps, too few bits, or an empty margin whose caps miss a mass of 1 by the rounding of C.
+of caps, or too few bits.
 """
 
 from __future__ import annotations
@@ -32,24 +37,38 @@ import struct
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
+import flint
 import numpy as np
 import numpy.typing as npt
 
 from expunge.certificates.bounds import Sites, as_state
 from expunge.certificates.intervals import SLIGHT, UNIT, gamma, kernel_enclosure, similarity_enclosure
-from expunge.errors import InputError, MissingExtra
+from expunge.errors import InputError, VerificationError
 from expunge.types import IndexArray, Matrix, Vector
-from expunge.verify.proof_format import FORMAT, MOST_BITS, Finding, Outcome, Proof, Quantity, Witness
+from expunge.verify.optimum import NearestOptimum, nearest_optimum
+from expunge.verify.proof_format import (
+    FORMAT,
+    MOST_BITS,
+    Finding,
+    Outcome,
+    Proof,
+    Quantity,
+    Witness,
+    weights_digest,
+)
 
-__all__ = ["Finding", "Proof", "Witness", "prove_partition"]
+__all__ = ["Finding", "Proof", "Witness", "prove_partition", "prove_state"]
 
 Progress = Callable[[int, int], None]
 
 # The bits of a double; the tier below ball arithmetic.
 FLOATING: Final = 53
+# The precision at which what is open stays open, unless a caller allows more.
+LAST: Final = 2048
 # A witness must satisfy what a verifier tests with this factor to spare.
 SPARE: Final = 4.0
 # At least this many fractional bits, so that rounding a witness costs less than its own error.
@@ -69,27 +88,93 @@ def prove_partition(
     cap: float,
     sigma: float,
     first_bits: int = FLOATING,
-    most_bits: int = 2048,
+    most_bits: int = LAST,
     progress: Progress | None = None,
 ) -> Proof:
     """Prove that the groups of coefficients (n,) are the optimal partition of keys (n, d), or say why not.
 
     A coefficient of 0 or less is reserve, of C or more is bound, anything between is margin; copies of a key
     count as one site, on the margin if they differ. ``progress`` is called with (bits, open sites) before each
-    precision. Raises InputError for unusable arguments and MissingExtra without python-flint.
+    precision. Raises InputError for unusable arguments.
     """
-    started = time.perf_counter()
-    _flint()
     points, alpha, cap, sigma = as_state(keys, coefficients, cap, sigma)
     if not FLOATING <= first_bits <= most_bits <= MOST_BITS:
         raise InputError(
             f"precisions must satisfy 53 <= first_bits <= most_bits <= {MOST_BITS}, not {first_bits} and {most_bits}"
         )
+    return _proved(points, _groups(points, alpha, cap), cap, sigma, first_bits, most_bits, progress)
+
+
+def prove_state(
+    keys: npt.ArrayLike,
+    coefficients: npt.ArrayLike,
+    offset: float,
+    *,
+    cap: float,
+    sigma: float,
+    progress: Progress | None = None,
+) -> Proof:
+    """Prove that coefficients (n,) and offset are the exact optimum's of keys (n, d), bit by bit, and so their groups.
+
+    The partition of the proof is that of the exact optimum: a weight that rounds to 0 or to the cap is on its margin.
+    """
+    started = time.perf_counter()
+    points, alpha, cap, sigma = as_state(keys, coefficients, cap, sigma)
+    claimed = _groups(points, alpha, cap)
+    found: NearestOptimum | None = None
+    try:
+        found = nearest_optimum(points, claimed, cap=cap, sigma=sigma, complete=0)
+        proof = _proved(points, found.partition, cap, sigma, FLOATING, LAST, progress)
+    except VerificationError as problem:
+        proof = _proved(points, claimed, cap, sigma, FLOATING, LAST, progress)
+        if proof.outcome == "proved":
+            # The groups are right, and the weights are not decided.
+            proof = replace(proof, outcome="undecidable", witness=None, reason=str(problem))
+    if found is not None:
+        wrong = _wrong_weights(alpha, offset, found)
+        if wrong:
+            reason = f"{len(wrong)} of {alpha.size + 1} weights are not the doubles nearest to the exact optimum's"
+            proof = replace(proof, outcome="disproved", undecided=(), wrong=wrong, reason=reason, witness=None)
+        elif proof.outcome == "proved":
+            proof = replace(proof, weights=weights_digest(alpha, offset))
+    return replace(proof, seconds=time.perf_counter() - started)
+
+
+def _groups(points: Matrix, alpha: Vector, cap: float) -> str:
+    """The groups that coefficients claim, one letter a row, the same for copies."""
     sites = Sites.of(points)
     letters = np.full(sites.counts.size, "m")
     letters[sites.every(alpha <= 0.0)] = "r"
     letters[sites.every(alpha >= cap)] = "b"
-    partition = "".join(letters[sites.of_row].tolist())
+    return "".join(letters[sites.of_row].tolist())
+
+
+def _wrong_weights(alpha: Vector, offset: float, found: NearestOptimum) -> tuple[Finding, ...]:
+    """Coefficients and the offset that are not the nearest doubles, each with an interval that holds the exact one."""
+    rows = np.flatnonzero(alpha.view(np.int64) != found.coefficients.view(np.int64)).tolist()
+    wrong = [Finding(row, "coefficient", *_around(float(found.coefficients[row]))) for row in rows]
+    if struct.pack("<d", offset) != struct.pack("<d", found.offset):
+        wrong.append(Finding(None, "offset", *_around(found.offset)))
+    return tuple(wrong)
+
+
+def _around(number: float) -> tuple[float, float]:
+    return math.nextafter(number, -math.inf), math.nextafter(number, math.inf)
+
+
+def _proved(
+    points: Matrix,
+    partition: str,
+    cap: float,
+    sigma: float,
+    first_bits: int,
+    most_bits: int,
+    progress: Progress | None,
+) -> Proof:
+    """Prove these groups, one letter a row."""
+    started = time.perf_counter()
+    sites = Sites.of(points)
+    letters = np.array(list(partition))[np.unique(sites.of_row, return_index=True)[1]]
     attempt: _Attempt = (_WithMargin if "m" in partition else _WithoutMargin)(sites, letters, cap, sigma)
     bits = first_bits
     while not attempt.finished():
@@ -98,7 +183,7 @@ def prove_partition(
         if bits == FLOATING:
             attempt.floating()
         else:
-            with _flint().ctx.workprec(bits):
+            with flint.ctx.workprec(bits):
                 attempt.balls(bits)
         if bits == most_bits:
             break
@@ -225,7 +310,7 @@ class _WithMargin(_Attempt):
         enclosed = self._floating_margin()
         if enclosed is None:
             return
-        x, spread, residual, eigenvalue = enclosed
+        x, spread = enclosed
         self.judge(self.margin, np.nextafter(x[1:] - spread[1:], -np.inf), np.nextafter(x[1:] + spread[1:], np.inf))
         if self.outside.size:
             weights = np.concatenate([x[1:], self.ceiling[self.bound]])
@@ -236,12 +321,9 @@ class _WithMargin(_Attempt):
             slack = (x[0] - 1.0) + 2.0 * middle
             radius = SLIGHT * (2.0 * radius + spread[0]) + 8.0 * UNIT * (2.0 + abs(x[0]))
             self.judge(self.outside, slack - radius, slack + radius)
-        scale = max(LEAST_SCALE, self.rest.denominator.bit_length())
-        adjusted = self._keep_witness(scale, [int(Fraction(a) * (1 << scale)) for a in x[1:].tolist()])
-        self._test_witness(residual + 2.0 * adjusted * math.sqrt(self.margin.size), eigenvalue)
 
-    def _floating_margin(self) -> tuple[Vector, Vector, float, float] | None:
-        """Return (ρ, α_S), the radius of each, ‖residual‖₂ and an estimate of λ_min(K_SS), or None."""
+    def _floating_margin(self) -> tuple[Vector, Vector] | None:
+        """Return (ρ, α_S) and the radius of each, or None."""
         size = self.margin.size + 1
         keys = self.sites.keys[self.margin]
         kernel, radius = kernel_enclosure(keys, keys, self.sigma)
@@ -255,7 +337,6 @@ class _WithMargin(_Attempt):
         b[1:], blur[1:] = 1.0 - 2.0 * middle, 2.0 * loose + 4.0 * UNIT
         try:
             R = np.linalg.inv(M)
-            smallest = 1.0 / float(np.abs(np.linalg.inv(kernel)).sum(axis=1).max())
         except np.linalg.LinAlgError:
             return None
         if not np.isfinite(R).all():
@@ -270,10 +351,10 @@ class _WithMargin(_Attempt):
         residual = np.abs(b - M @ x) + rounding * (np.abs(b) + M_size @ np.abs(x)) + doubt @ np.abs(x) + blur
         reach = SLIGHT * (R_size @ residual)
         spread = SLIGHT * (reach + beta / (1.0 - beta) * reach.max())
-        return x, spread, SLIGHT * float(np.linalg.norm(residual)), smallest
+        return x, spread
 
     def balls(self, bits: int) -> None:
-        arb, arb_mat = _flint().arb, _flint().arb_mat
+        arb, arb_mat = flint.arb, flint.arb_mat
         lattice, size = self.lattice(), self.margin.size
         kernel = lattice.kernel(self.margin, self.margin)
         right = [_ball(self.rest)] + [1] * size
@@ -300,7 +381,6 @@ class _WithMargin(_Attempt):
             self._ball_witness(bits, inside, kernel, right)
 
     def _ball_witness(self, bits: int, inside: list[Any], kernel: Any, right: list[Any]) -> None:
-        flint = _flint()
         size = self.margin.size
         scale = max(LEAST_SCALE, bits, self.rest.denominator.bit_length())
         self._keep_witness(scale, [_floor(alpha.mid() * flint.arb(2) ** scale) for alpha in inside])
@@ -317,14 +397,13 @@ class _WithMargin(_Attempt):
         smallest = 1.0 / max(float(sum((abs(x) for x in row), flint.arb(0))) for row in inverse)
         self._test_witness(float(np.linalg.norm(residual)), smallest)
 
-    def _keep_witness(self, scale: int, numerators: list[int]) -> float:
-        """Store α̃ with its mass made exact in the largest coefficient; return by how much that one moved."""
+    def _keep_witness(self, scale: int, numerators: list[int]) -> None:
+        """Store α̃ with its mass made exact in the largest coefficient."""
         wanted = int(self.rest * (1 << scale))
         missing = wanted - sum(numerators)
         largest = max(range(len(numerators)), key=numerators.__getitem__)
         numerators[largest] += missing
         self.witness = Witness(scale, tuple(numerators)) if min(numerators) >= 0 else None
-        return float(Fraction(abs(missing), 1 << scale))
 
     def _test_witness(self, residual: float, eigenvalue: float) -> None:
         """Whether a verifier that knows only α̃ and λ_min can follow: see `expunge.verify.proof`, points 1 and 3."""
@@ -379,7 +458,7 @@ class _WithoutMargin(_Attempt):
         )
 
     def balls(self, bits: int) -> None:
-        full = _flint().arb_mat(self.bound.size, 1, [_ball(self.caps[j]) for j in self.bound])
+        full = flint.arb_mat(self.bound.size, 1, [_ball(self.caps[j]) for j in self.bound])
         self.status[self.bound] = RIGHT
         outer = [1 - 2 * x for x in self.lattice().product(self.bound, self.bound, full)]
         least = outer[0]
@@ -409,7 +488,6 @@ class _Lattice:
 
     def kernel(self, a: IndexArray, b: IndexArray) -> Any:
         """κ of every pair of sites, (m,), (n,) → ball matrix (m, n), at the current precision."""
-        flint = _flint()
         left, right = (
             flint.fmpz_mat(part.size, self.dimension, [x for i in part.tolist() for x in self.rows[i]])
             for part in (a, b)
@@ -427,7 +505,7 @@ class _Lattice:
     def product(self, a: IndexArray, b: IndexArray, weights: Any) -> list[Any]:
         """Σ_b κ(a, b) w_b for each a, in chunks."""
         if not b.size:
-            return [_flint().arb(0)] * a.size
+            return [flint.arb(0)] * a.size
         total: list[Any] = []
         for start in range(0, a.size, CHUNK):
             total += (self.kernel(a[start : start + CHUNK], b) * weights).entries()
@@ -435,7 +513,7 @@ class _Lattice:
 
 
 def _ball(number: Fraction) -> Any:
-    return _flint().arb(number.numerator) / number.denominator
+    return flint.arb(number.numerator) / number.denominator
 
 
 def _floor(ball: Any) -> int:
@@ -457,11 +535,3 @@ def _digest(points: Matrix, cap: float, sigma: float, partition: str) -> str:
     header = struct.pack("<QQdd", points.shape[0], points.shape[1], cap, sigma)
     content = points.astype("<f8", copy=False).tobytes(order="C")
     return hashlib.sha256(f"{FORMAT}\n".encode() + header + content + partition.encode()).hexdigest()
-
-
-def _flint() -> Any:
-    try:
-        import flint
-    except ImportError:
-        raise MissingExtra("proofs need ball arithmetic: pip install 'expunge[proof]'") from None
-    return flint

@@ -229,6 +229,14 @@ class Warranties:
         """With every certificate of a forgotten entry ended, and no archive: after a fit at another cap."""
         return Warranties(forgotten={name: Forgotten(record.subject) for name, record in self.forgotten.items()})
 
+    def ended_in(self, later: Warranties) -> tuple[str, ...]:
+        """Forgotten entries whose certificates have numbers here and have lost them in later warranties."""
+        return tuple(
+            name
+            for name, record in later.forgotten.items()
+            if record.anchor is None and name in self.forgotten and self.forgotten[name].anchor is not None
+        )
+
     def renumbered(self, slots: Mapping[int, int]) -> Warranties:
         """After a compaction of the slots; it keeps those of live and archived entries."""
         moved: dict[int, Anchor] = {}

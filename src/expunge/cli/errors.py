@@ -67,8 +67,8 @@ def _error_content(problem: BaseException, exit_code: int) -> dict[str, Any]:
         "exit_code": exit_code,
     }
     if isinstance(problem, Refused):
-        reason = None if problem.receipt.refusal is None else problem.receipt.refusal.reason
-        content |= {"reason": reason, "measured": problem.measured, "allowed": problem.allowed}
+        none = dict.fromkeys(("reason", "measured", "allowed"))
+        content |= problem.receipt.to_json()["refusal"] or none
     return content
 
 

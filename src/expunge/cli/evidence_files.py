@@ -74,15 +74,14 @@ def save_bundle(
     head: SignedNote | None = None,
 ) -> None:
     """Write the bundle of the edit at a leaf, which must be the memory's latest; ``head`` is a cosigned one."""
-    from expunge.attestation.evidence import write_evidence
+    from expunge.attestation.evidence import Prior, write_evidence
     from expunge.ledger.receipt_parsing import parse_predicate
 
     leaf, version = store.leaf(index), memory.version
     stated = parse_predicate(leaf.statement)
     if stated.state_after != version.digest:
         raise StoreError(f"{memory.name!r} has been edited since leaf {index}; evidence shows the state after an edit")
-    commitments = version.entries.commitments[version.slots]
-    if prior is not None and prior.commitments.tobytes() == commitments.tobytes():
+    if prior is not None and prior.commitments.tobytes() == Prior.of(version).commitments.tobytes():
         # A repeated request was answered, not applied again: what was there before it is not known any more.
         prior = None
     write_evidence(
@@ -90,7 +89,7 @@ def save_bundle(
         None if stated.state_before in (None, stated.state_after) else prior,
         version,
         leaf.envelope,
-        proof=memory.prove() if prove else None,
+        prove=prove,
         inclusion=store.inclusion(index, head),
     )
 

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +18,11 @@ from rich.table import Table
 from rich.text import Text
 
 from expunge.cli.context import CommandContext, escape_controls, print_json_lines
+from expunge.problem.tolerances import PUBLISHED
 
 if TYPE_CHECKING:
     from expunge.attestation.evidence import Prior
     from expunge.ledger.receipt_format import Predicate, Sizes
-    from expunge.memory.receipt import Receipt
     from expunge.store import Preview, SignedReceipt, Store, StoredMemory
 
 __all__ = [
@@ -77,7 +76,14 @@ NOT_COVERED = (
     "later admissions, unless a warranty says so",
 )
 _COLOURS = {"refused": "red", "rescued": "yellow", "expired": "yellow", "noop": "bright_black"}
-_WARRANTIES = (("reactivated", "came back from the archive"), ("renewed", "renewed"), ("expired", "expired"))
+_WARRANTIES = (
+    ("reactivated", "came back from the archive"),
+    ("renewed", "renewed"),
+    ("expired", "expired"),
+    ("ended", "ended for good"),
+)
+# Only a state that passes is published.
+_CHECKED = f"passed: every error is within {PUBLISHED:.0e}"
 
 Field = tuple[str, str | Text]
 
@@ -102,9 +108,9 @@ def show_edit(
     prior: Prior | None = None,
 ) -> None:
     """Print what an edit did, or would do; evidence comes last, when no failure can hide the receipt."""
-    from expunge.memory.receipt import Receipt
+    from expunge.store import SignedReceipt
 
-    if not isinstance(result, Receipt):
+    if not isinstance(result, SignedReceipt):
         context.show(preview_content(name, result), fields(preview_rows(name, result)))
         if result.outcome == "refused":
             raise typer.Exit(3)
@@ -136,33 +142,38 @@ def preview_rows(name: str, preview: Preview) -> list[tuple[str, str]]:
     rows = [("dry run", f"{name}: nothing was changed"), ("outcome", preview.outcome)]
     if preview.reason is not None:
         return [*rows, ("because", preview.reason)]
-    ended = [(preview.expired, "would expire"), (preview.reactivated, "would come back from the archive")]
+    changed = [
+        (preview.ended, "would end for good"),
+        (preview.expired, "would expire"),
+        (preview.reactivated, "would come back from the archive"),
+    ]
     return [
         *rows,
         ("entries", _names(preview.applied)),
         ("left", f"{preview.size} live; {preview.deletable} more could be deleted"),
         ("weights", f"{preview.changed_coefficients} would change"),
         ("readout", f"changes by at most {preview.readout_change:.2%} of the value range at {preview.probes} keys"),
-        ("warranties", ", ".join(f"{len(names)} {text}" for names, text in ended if names)),
+        ("warranties", ", ".join(f"{len(names)} {text}" for names, text in changed if names)),
+        ("note", preview.notice or ""),
     ]
 
 
-def receipt_panel(receipt: Receipt, *, title: str, extra: Iterable[Field] = ()) -> Panel:
+def receipt_panel(receipt: SignedReceipt, *, title: str, extra: Iterable[Field] = ()) -> Panel:
     """A fresh receipt, which still knows its entries by id."""
-    check = receipt.check
+    # A rescue is shown to whoever runs the command, and is in no record of the edit.
+    outcome = receipt.outcome if receipt.measured is None else receipt.measured.outcome
     counts = {word: len(receipt.details.get(word, ())) for word, _ in _WARRANTIES}
     rows: list[Field] = [
-        ("outcome", _outcome(receipt.outcome)),
+        ("outcome", _outcome(outcome)),
         ("entries", _names(receipt.applied)),
         ("warranties", _warranties(counts)),
-        ("check", f"worst error {check.worst:.0e}, allowed {check.tolerance:.0e}"),
-        ("tried", _tried((one.path, one.passed) for one in receipt.attempts)),
+        ("check", _CHECKED),
         ("state", f"{receipt.state_before[:16]}… → {receipt.state_after[:16]}…"),
         ("covers", receipt.covers),
         ("not covered", "; ".join(receipt.does_not_cover)),
         *extra,
     ]
-    return _panel(rows, receipt.outcome, title)
+    return _panel(rows, outcome, title)
 
 
 def signed_receipt_panel(stated: Predicate, *, title: str, extra: Iterable[Field] = ()) -> Panel:
@@ -180,8 +191,7 @@ def signed_receipt_panel(stated: Predicate, *, title: str, extra: Iterable[Field
         ("left", f"{_sizes(stated.after)} (before: {_sizes(stated.before)})"),
         ("warranties", _warranties(counts)),
         ("refused for", "" if stated.refusal is None else stated.refusal.reason.replace("_", " ")),
-        ("check", f"worst error at most {stated.check.worst:.0e}, allowed 1e-09"),
-        ("tried", _tried((one.path, one.passed) for one in stated.attempts)),
+        ("check", _CHECKED),
         ("state", f"{_short(stated.state_before)} → {_short(stated.state_after)}"),
         ("covers", COVERAGE[stated.covers]),
         ("not covered", "; ".join(NOT_COVERED)),
@@ -302,13 +312,6 @@ def _outcome(outcome: str) -> Text:
 
 def _warranties(counts: dict[str, int]) -> str:
     return ", ".join(f"{counts[word]} {text}" for word, text in _WARRANTIES if counts[word])
-
-
-def _tried(paths: Iterable[tuple[str, bool]]) -> str:
-    runs = ((path, passed, len(list(same))) for (path, passed), same in groupby(paths))
-    return ", ".join(
-        f"{path} {'✓' if passed else '✗'}" + (f" ×{times}" if times > 1 else "") for path, passed, times in runs
-    )
 
 
 def _inline(item: Any) -> str:

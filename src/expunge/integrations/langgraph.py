@@ -6,7 +6,8 @@ put. An update writes the new version before it erases the old one, so an item i
 take the newest.
 
 Receipts are on the side: `receipts` has outcome and leaf of the latest, `on_receipt` is called with each and the item
-that it is about, `erase_subject` forgets a user in the whole store. Where this differs from LangGraph's `InMemoryStore`, on purpose:
+that it is about, `erase_subject` forgets a user in the whole store. Where this differs from LangGraph's
+`InMemoryStore`, on purpose:
 
 1. `created_at` stays what it was when an item is updated.
 2. A namespace is listed while it has an item, not because somebody once asked for one in it.

@@ -5,7 +5,7 @@ payload; its *commitment* hashes the blind with key and value. Salt and blind ar
 afterwards nobody can confirm a guess at its content, however good. While it lives, its blind opens the
 commitment for key and value alone, so that an auditor can recompute the numbers without learning whose they are.
 
-A state digest covers cap, width, every commitment in row order, and the *weights digest* of offset and
+A state digest covers cap, width, every commitment in ascending order, and the *weights digest* of offset and
 coefficients. The latter is blinded by every entry of the state. Otherwise a digest would confirm guesses:
 whoever holds the other entries could add a guess at an erased one, solve, and compare bits.
 
@@ -131,14 +131,14 @@ def combined(blinds: AnyArray) -> bytes:
 
 
 def weights_digest(offset: float, coefficients: Vector, veil: bytes) -> bytes:
-    """SHA-256 of the offset and the coefficients (n,), in row order, behind the combined blinds of their entries."""
+    """SHA-256 of the offset and the coefficients (n,), by ascending commitment, behind the combined blinds."""
     digest = hashlib.sha256(_WEIGHTS + _WEIGHTS_HEAD.pack(offset, coefficients.size) + veil)
     digest.update(_contiguous(coefficients.astype("<f8", copy=False)))
     return digest.digest()
 
 
 def state_digest(cap: float, sigma: float, commitments: AnyArray, weights: bytes) -> str:
-    """SHA-256, in hex, of a state: commitments (n, 32) in row order, and the weights digest."""
+    """SHA-256, in hex, of a state: commitments (n, 32) in ascending order, and the weights digest."""
     digest = hashlib.sha256(_STATE + _STATE_HEAD.pack(cap, sigma, commitments.shape[0]))
     digest.update(_contiguous(commitments))
     digest.update(weights)

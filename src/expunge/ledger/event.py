@@ -30,7 +30,7 @@ _FACTS: Final[dict[Kind, frozenset[str]]] = {
     "subject_erased": frozenset({"memories"}),
 }
 # Outcomes of a subject's deletion in one memory: those that erase, and those that leave everything.
-_ERASED: Final = ("certified_zero", "decrement", "rescued")
+_ERASED: Final = ("certified_zero", "decrement")
 _KEPT: Final = ("noop", "refused", "failed")
 
 

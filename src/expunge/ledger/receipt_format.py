@@ -1,17 +1,17 @@
-"""What a receipt states: the predicate ``urn:expunge:receipt:v1``. Format: ``docs/formats/receipt.md``.
+"""What a receipt states: the predicate ``urn:expunge:receipt:v2``. Format: ``docs/formats/receipt.md``.
 
 :func:`parse_predicate` accepts a statement only if it has exactly the fields listed here, each in its one
-spelling, and if they agree with each other: the outcome with the action, the attempts with the check, the
-entries before and after with what was applied. It trusts nobody; signatures are :mod:`expunge.ledger.envelope`'s.
+spelling, and if they agree with each other: the outcome with the action, the entries before and after with what was
+applied. It trusts nobody; signatures are :mod:`expunge.ledger.envelope`'s.
 
 A predicate holds no content, no id and no subject, and no free text. Entries are salted commitments; a memory is a
-random UUID, because its name may be somebody's and a hash of a name can be guessed. Residuals are rounded up
-(:func:`at_most`): the exact bits of a rounding error are reproducible, and would confirm a guess at an erased entry.
+random UUID, because its name may be somebody's and a hash of a name can be guessed. It holds no measurement, either:
+residuals, paths and times depend on an erased entry, and would confirm a guess at it. The document lists what each
+field still tells of one.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Final, Literal
@@ -27,30 +27,21 @@ __all__ = [
     "MAX_LISTED",
     "PREDICATE_TYPE",
     "Action",
-    "AttemptStated",
     "Coverage",
-    "Denominator",
     "Listed",
     "Outcome",
     "Predicate",
     "ProblemStated",
     "Pruning",
     "Reason",
-    "ReferenceStated",
     "Refusal",
-    "Residuals",
     "Sizes",
     "Solver",
-    "at_most",
 ]
 
-PREDICATE_TYPE: Final = "urn:expunge:receipt:v1"
+PREDICATE_TYPE: Final = "urn:expunge:receipt:v2"
 # A statement has room for about 60,000.
 MAX_LISTED: Final = 50_000
-# Just below the 1e-12 that states are measured against: what is smaller is rounding, and nobody's business.
-SMALLEST: Final = 2.0**-40
-# No power of two above it is a number.
-LARGEST: Final = 2.0**1023
 
 Action = Literal["creation", "admission", "deletion", "pruning", "rebuild", "expiry", "restoration"]
 Outcome = Literal[
@@ -58,7 +49,6 @@ Outcome = Literal[
     "admitted",
     "certified_zero",
     "decrement",
-    "rescued",
     "refused",
     "noop",
     "pruned",
@@ -68,7 +58,6 @@ Outcome = Literal[
 ]
 Reason = Literal["too_few_entries", "no_acceptable_state", "would_end_warranties", "legal_hold", "state_conflict"]
 Mode = Literal["archive", "forget"]
-Denominator = Literal["value_range", "one"]
 Coverage = Literal[
     "fresh_fit", "fresh_fit_at_new_cap", "no_readout_change", "no_readout_change_under_warranty", "nothing"
 ]
@@ -85,6 +74,10 @@ TOLERANCES: Final = {
     "partition": encode_float(PARTITION_THRESHOLD),
     "published": encode_float(PUBLISHED),
 }
+# What the check of the state after the edit came to; no other verdict is ever signed.
+CHECK: Final[dict[str, Json]] = {"passed": True, "tolerance": "published"}
+# Refusals whose two numbers are counts of entries or certificates; the others have none.
+COUNTED: Final[tuple[Reason, ...]] = ("too_few_entries", "would_end_warranties", "legal_hold")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +95,6 @@ RULES: Final[dict[Outcome, Rule]] = {
     "admitted": Rule(("admission",), "fresh_fit", True),
     "certified_zero": Rule(("deletion",), "no_readout_change", None),
     "decrement": Rule(("deletion",), "fresh_fit", True),
-    "rescued": Rule(("admission", "deletion"), "fresh_fit", True),
     "refused": Rule(_EDITS, "nothing", False),
     "noop": Rule(_EDITS, "nothing", False),
     "pruned": Rule(("pruning",), "no_readout_change_under_warranty", True),
@@ -110,15 +102,6 @@ RULES: Final[dict[Outcome, Rule]] = {
     "expired": Rule(("expiry",), "nothing", False),
     "restored": Rule(("restoration",), "nothing", None),
 }
-
-
-def at_most(error: float) -> float:
-    """Round an error up to a power of two, at least 2^-40; to the published tolerance where that comes first."""
-    if math.isnan(error) or error > LARGEST:
-        return math.inf
-    mantissa, exponent = math.frexp(max(error, SMALLEST))
-    power = math.ldexp(1.0, exponent - 1 if mantissa == 0.5 else exponent)
-    return PUBLISHED if error <= PUBLISHED < power else power
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,56 +141,12 @@ class ProblemStated:
 
 
 @dataclass(frozen=True, slots=True)
-class Residuals:
-    """Upper bounds on the three errors of a check."""
-
-    mass: float
-    box: float
-    stationarity: float
-
-    @property
-    def worst(self) -> float:
-        """Largest of the three."""
-        return max(self.mass, self.box, self.stationarity)
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptStated:
-    """One path that was tried: its residuals, or the class of the error that ended it."""
-
-    path: str
-    check: Residuals | None
-    seconds: float
-    error: str | None
-
-    @property
-    def passed(self) -> bool:
-        """Whether its residuals are within the published tolerance."""
-        return self.check is not None and self.check.worst <= PUBLISHED
-
-
-@dataclass(frozen=True, slots=True)
-class ReferenceStated:
-    """A solve by another backend: its residual, and how far the readouts are apart at the entries' own keys.
-
-    The difference is divided by the ``denominator``: the largest range of a value coordinate, or one where all
-    values are equal. The range itself is content and not stated.
-    """
-
-    backend: str
-    residual: float
-    readout_difference: float
-    denominator: Denominator
-    probes: int
-
-
-@dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an edit was refused, and the two sides of the comparison that failed, where there are any."""
+    """Why an edit was refused, and the two sides of the comparison that failed, where these are counts."""
 
     reason: Reason
-    measured: float | None = None
-    allowed: float | None = None
+    measured: int | None = None
+    allowed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,16 +180,13 @@ class Predicate:
     after: Sizes
     applied: Listed
     problem: ProblemStated
-    check: Residuals
-    attempts: tuple[AttemptStated, ...]
     solver: Solver
-    seconds: float
+    ended: Listed = Listed()
     expired: Listed = Listed()
     renewed: Listed = Listed()
     reactivated: Listed = Listed()
     pruning: Pruning | None = None
     refusal: Refusal | None = None
-    reference: ReferenceStated | None = None
     # The edit that a restoration went back to; older restorations do not state it.
     restored_edit: int | None = None
 
@@ -274,6 +210,7 @@ class Predicate:
             "state": {"before": self.state_before, "after": self.state_after},
             "entries": {"before": _json(self.before), "after": _json(self.after)},
             "warranties": {name: _json(getattr(self, name)) for name in WARRANTIES},
+            "check": CHECK,
             "tolerances": TOLERANCES,
             "does_not_cover": DOES_NOT_COVER,
         }
@@ -291,11 +228,11 @@ class Predicate:
 
 
 FLAT: Final = (
-    *("memory", "edit", "action", "outcome", "time", "applied", "problem", "check", "attempts", "solver", "seconds"),
-    *("pruning", "refusal", "reference", "covers"),
+    *("memory", "edit", "action", "outcome", "time", "applied", "problem", "solver"),
+    *("pruning", "refusal", "covers"),
 )
-WARRANTIES: Final = ("expired", "renewed", "reactivated")
-FIELDS: Final = frozenset({*FLAT, "state", "entries", "warranties", "tolerances", "does_not_cover"})
+WARRANTIES: Final = ("ended", "expired", "renewed", "reactivated")
+FIELDS: Final = frozenset({*FLAT, "state", "entries", "warranties", "check", "tolerances", "does_not_cover"})
 
 
 def _json(value: object) -> Json:
@@ -308,7 +245,7 @@ def _json(value: object) -> Json:
     return {name: _json(getattr(value, name)) for name in FIELD_NAMES[type(value)]}
 
 
-_PARTS: Final = (Listed, Sizes, ProblemStated, Residuals, AttemptStated, ReferenceStated, Refusal, Pruning, Solver)
+_PARTS: Final = (Listed, Sizes, ProblemStated, Refusal, Pruning, Solver)
 # The fields of each part of a receipt.
 FIELD_NAMES: Final[dict[type, frozenset[str]]] = {
     part: frozenset(field.name for field in fields(part)) for part in _PARTS

@@ -15,6 +15,8 @@ from typing import TypeAlias, cast, get_args
 from expunge.errors import VerificationError
 from expunge.ledger.encoding import MAX_INTEGER, Json, decode_float, is_sha256_hex
 from expunge.ledger.receipt_format import (
+    CHECK,
+    COUNTED,
     DOES_NOT_COVER,
     FIELD_NAMES,
     FIELDS,
@@ -23,8 +25,6 @@ from expunge.ledger.receipt_format import (
     TOLERANCES,
     WARRANTIES,
     Action,
-    AttemptStated,
-    Denominator,
     Listed,
     Mode,
     Outcome,
@@ -32,15 +32,11 @@ from expunge.ledger.receipt_format import (
     ProblemStated,
     Pruning,
     Reason,
-    ReferenceStated,
     Refusal,
-    Residuals,
     Sizes,
     Solver,
-    at_most,
 )
 from expunge.ledger.statement import Statement
-from expunge.problem.tolerances import PUBLISHED
 
 __all__ = [
     "UUID",
@@ -56,7 +52,6 @@ __all__ = [
 ]
 
 WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+!_-]{0,63}")
 Object: TypeAlias = Mapping[str, Json]
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -147,18 +142,16 @@ def parse_predicate(statement: Statement) -> Predicate:
         after=_sizes(entries["after"], "entries after"),
         applied=_listed(document["applied"], "applied"),
         problem=_problem(document["problem"]),
-        check=_residuals(document["check"], "check", "receipt-check-invalid"),
-        attempts=_attempts(document["attempts"]),
         solver=_solver(document["solver"]),
-        seconds=as_number(document["seconds"], "seconds", "receipt-seconds-invalid"),
+        ended=_listed(warranties["ended"], "ended"),
         expired=_listed(warranties["expired"], "expired"),
         renewed=_listed(warranties["renewed"], "renewed"),
         reactivated=_listed(warranties["reactivated"], "reactivated"),
         pruning=None if document["pruning"] is None else _pruning(document["pruning"]),
         refusal=None if document["refusal"] is None else _refusal(document["refusal"]),
-        reference=None if document["reference"] is None else _reference(document["reference"]),
         restored_edit=_restored_edit(document),
     )
+    _check_verdict(document["check"])
     tolerances = as_object(document["tolerances"], "tolerances", TOLERANCES.keys(), "receipt-tolerances-invalid")
     if tolerances != TOLERANCES:
         raise VerificationError(f"tolerances other than those of {PREDICATE_TYPE}", code="receipt-tolerances-invalid")
@@ -166,7 +159,6 @@ def parse_predicate(statement: Statement) -> Predicate:
         raise VerificationError(f"the outcome {outcome} covers something else", code="receipt-coverage-invalid")
     _check_states(predicate)
     _check_entries(predicate)
-    _check_attempts(predicate)
     if statement.subjects != predicate.subjects:
         raise VerificationError(
             "the statement is not about the states that its receipt names", code="receipt-subject-mismatch"
@@ -195,23 +187,27 @@ def _check_states(receipt: Predicate) -> None:
 def _check_entries(receipt: Predicate) -> None:
     before, after, applied = receipt.before, receipt.after, receipt.applied.count
     back, named = receipt.reactivated.count, len(receipt.applied.commitments)
+    ended, over = receipt.ended.count, receipt.ended.count + receipt.expired.count
     match receipt.outcome, receipt.action:
         case "created", _:
             adds_up = before.total == after.pruned == 0 and after.live == applied and named in (0, applied)
         case "refused" | "noop", _:
-            adds_up = before == after and applied == back == receipt.renewed.count == receipt.expired.count == 0
+            adds_up = before == after and applied == back == receipt.renewed.count == over == 0
         case "expired", _:
-            adds_up = before == after and applied == back == receipt.renewed.count == 0 < receipt.expired.count
+            adds_up = before == after and applied == back == receipt.renewed.count == 0 < over
         case "restored", _:
-            adds_up = applied == back == receipt.renewed.count == receipt.expired.count == 0
+            adds_up = applied == back == receipt.renewed.count == over == 0
         case _, "admission":
+            # Only what takes entries away for good, or changes the cap, ends certificates.
             adds_up = named == applied == 1 == after.total - before.total and after.live == before.live + 1 + back
+            adds_up = adds_up and ended == 0
         case _, "deletion":
             # Some may have been pruned before; the others were live.
             adds_up = 0 < applied == before.total - after.total and 0 <= before.live + back - after.live <= applied
         case _, "pruning":
             adds_up = 0 < applied == before.live - after.live and before.total == after.total
-            adds_up = adds_up and back == 0 and named in (0, applied)
+            forgets = receipt.pruning is not None and receipt.pruning.mode == "forget"
+            adds_up = adds_up and back == 0 and named in (0, applied) and (forgets or ended == 0)
         case _:
             adds_up = applied == 0 and before.total == after.total and after.live == before.live + back
     if not adds_up or after.live == 0:
@@ -221,33 +217,12 @@ def _check_entries(receipt: Predicate) -> None:
         )
 
 
-def _check_attempts(receipt: Predicate) -> None:
-    if receipt.check.worst > PUBLISHED:
-        raise VerificationError(
-            f"residual {receipt.check.worst:.3g} exceeds {PUBLISHED:g}", code="receipt-check-failed"
-        )
-    attempts, outcome = receipt.attempts, receipt.outcome
-    passed = [attempt.passed for attempt in attempts]
-    ends_well = bool(attempts) and passed[-1] and attempts[-1].check == receipt.check
-    match outcome:
-        case "admitted" | "decrement":
-            agree = ends_well and all(passed)
-        case "certified_zero":
-            agree = not attempts or (ends_well and all(passed))
-        case "rescued":
-            agree = ends_well and not all(passed)
-        case "pruned":
-            agree = ends_well
-        case "refused" if receipt.refusal is not None and receipt.refusal.reason == "no_acceptable_state":
-            agree = bool(attempts) and not passed[-1]
-        case "refused" | "rebuilt" | "created":
-            agree = True
-        case _:
-            agree = not attempts
-    if not agree:
-        raise VerificationError(
-            f"the outcome {outcome} does not follow from {len(attempts)} attempts", code="receipt-attempts-mismatch"
-        )
+def _check_verdict(value: Json) -> None:
+    found = as_object(value, "check", CHECK.keys(), "receipt-check-invalid")
+    if not isinstance(found["passed"], bool) or found["tolerance"] != CHECK["tolerance"]:
+        raise VerificationError("the check is not a verdict at the published tolerance", code="receipt-check-invalid")
+    if not found["passed"]:
+        raise VerificationError("the state after the edit did not pass the check", code="receipt-check-failed")
 
 
 def _fields(predicate: Mapping[str, Json]) -> frozenset[str]:
@@ -301,53 +276,16 @@ def _problem(value: Json) -> ProblemStated:
     )
 
 
-def _residuals(value: Json, what: str, code: str) -> Residuals:
-    item = as_object(value, what, FIELD_NAMES[Residuals], code)
-    return Residuals(*(_bound(item[name], f"{what}: {name}", code) for name in ("mass", "box", "stationarity")))
-
-
-def _attempts(value: Json) -> tuple[AttemptStated, ...]:
-    if not isinstance(value, tuple):
-        raise VerificationError("attempts is not a list", code="receipt-attempts-invalid")
-    attempts = []
-    for entry in value:
-        item = as_object(entry, "an attempt", FIELD_NAMES[AttemptStated], "receipt-attempts-invalid")
-        check, error = item["check"], item["error"]
-        if (check is None) == (error is None):
-            raise VerificationError(
-                "an attempt has either residuals or the class of an error", code="receipt-attempts-invalid"
-            )
-        attempts.append(
-            AttemptStated(
-                as_text(item["path"], "path", WORD, "receipt-attempts-invalid"),
-                None if check is None else _residuals(check, "an attempt", "receipt-attempts-invalid"),
-                as_number(item["seconds"], "seconds of an attempt", "receipt-attempts-invalid"),
-                None if error is None else as_text(error, "error", CLASS, "receipt-attempts-invalid"),
-            )
-        )
-    return tuple(attempts)
-
-
-def _reference(value: Json) -> ReferenceStated:
-    item = as_object(value, "reference", FIELD_NAMES[ReferenceStated], "receipt-reference-invalid")
-    kind = as_one_of(item["denominator"], "denominator", get_args(Denominator), "receipt-reference-invalid")
-    return ReferenceStated(
-        as_text(item["backend"], "backend", WORD, "receipt-reference-invalid"),
-        _bound(item["residual"], "residual of the reference", "receipt-reference-invalid"),
-        _bound(item["readout_difference"], "readout difference", "receipt-reference-invalid"),
-        cast(Denominator, kind),
-        as_integer(item["probes"], "probes", "receipt-reference-invalid", least=1),
-    )
-
-
 def _refusal(value: Json) -> Refusal:
     item = as_object(value, "refusal", FIELD_NAMES[Refusal], "receipt-refusal-invalid")
     reason = cast(Reason, as_one_of(item["reason"], "reason", get_args(Reason), "receipt-refusal-invalid"))
-    measured, allowed = (
-        None if item[name] is None else as_number(item[name], name, "receipt-refusal-invalid", most=math.inf)
-        for name in ("measured", "allowed")
-    )
-    return Refusal(reason, measured, allowed)
+    if reason in COUNTED:
+        return Refusal(
+            reason, *(as_integer(item[name], name, "receipt-refusal-invalid") for name in ("measured", "allowed"))
+        )
+    if item["measured"] is not None or item["allowed"] is not None:
+        raise VerificationError(f"a refusal for {reason} states no numbers", code="receipt-refusal-invalid")
+    return Refusal(reason)
 
 
 def _pruning(value: Json) -> Pruning:
@@ -360,10 +298,3 @@ def _solver(value: Json) -> Solver:
     item = as_object(value, "solver", FIELD_NAMES[Solver], "receipt-solver-invalid")
     name = as_text(item["name"], "name of the solver", WORD, "receipt-solver-invalid")
     return Solver(name, as_text(item["version"], "version of the solver", VERSION, "receipt-solver-invalid"))
-
-
-def _bound(value: Json, what: str, code: str) -> float:
-    number = as_number(value, what, code, most=math.inf)
-    if number != at_most(number):
-        raise VerificationError(f"{what} is not a residual rounded up", code=code)
-    return number

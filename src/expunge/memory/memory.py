@@ -25,7 +25,7 @@ from expunge.memory.first_version import first_version
 from expunge.memory.pending_edit import PendingEdit, WarrantyChanges
 from expunge.memory.queries import Hit
 from expunge.memory.reader import Found, MemoryReader, proved_zero_rows
-from expunge.memory.receipt import Action, Outcome, Receipt, RefusalReason
+from expunge.memory.receipt import FORGET_NOTICE, Action, Receipt, RecordedOutcome, RefusalReason
 from expunge.memory.version import Version
 from expunge.problem.problem import Problem, as_count, as_point, as_values, cap_from, fewest_keys, row_bytes
 from expunge.solver.attempts import Attempt
@@ -171,9 +171,8 @@ class Memory(MemoryReader):
                     RefusalReason("would_end_warranties", float(len(ended)), 0.0),
                     {"would_end": list(ended)},
                 )
-            outcome: Outcome = "rescued" if edit.rescued else "admitted"
             covers = "the memory with the entry equals a fresh fit at the same cap"
-            return self._publish(edit, outcome, (name,), covers, changes)
+            return self._publish(edit, "admitted", (name,), covers, changes)
 
     def delete(self, ids: str | Iterable[str] | None = None, *, subject: str | None = None) -> Receipt:
         """Remove entries by id, by several ids, or by subject, in one transaction.
@@ -213,14 +212,13 @@ class Memory(MemoryReader):
                 raise self._refused(DeletionRefused, reason, edit, edit.no_acceptable_state())
             weight, site_of = version.state.alpha.item, version.entries.site.item
             zero = not any(weight(site_of(slot)) for slot in slots)
-            outcome: Outcome = "rescued" if edit.rescued else "certified_zero" if zero else "decrement"
             covers = (
                 "the removed coefficients were exactly zero: no readout changes"
-                if outcome == "certified_zero"
+                if zero
                 else "the memory equals a fresh fit of the remaining entries at the same cap"
             )
             self._unwiped.extend([*slots, *over])
-            return self._publish(edit, outcome, names, covers, changes)
+            return self._publish(edit, "certified_zero" if zero else "decrement", names, covers, changes)
 
     def prune(self, mode: Mode = "archive", *, sketch: SupportsIndex = 0) -> Receipt:
         """Drop every entry whose weight is *proved* zero from the live memory, under warranty.
@@ -255,6 +253,8 @@ class Memory(MemoryReader):
                 reason = "the pruning was refused: no solver reached an acceptable state"
                 raise self._refused(DeletionRefused, reason, edit, edit.no_acceptable_state())
             covers = "the pruned coefficients are proved to be zero: no readout changes while the warranties hold"
+            if mode == "forget":
+                covers += f"; {FORGET_NOTICE}"
             self._unwiped.extend(slots)
             return self._publish(edit, "pruned", names, covers, edit.certificate_changes(), details)
 
@@ -269,11 +269,10 @@ class Memory(MemoryReader):
             keys, columns = version.columns(archived=True)
             new_cap = cap_from(len(keys), nu=nu, cap=cap)
             fresh, tried = first_version(Problem(keys, new_cap, self.sigma), *columns)
-            lost = [name for name in edit.warranties.forgotten if name in version.valid]
             after = replace(fresh, warranties=edit.warranties.ended(), edit=version.edit + 1)
             details: dict[str, Any] = {"cap_before": self.cap, "cap": new_cap}
-            if lost:
-                details["expired"] = lost
+            if ended := version.warranties.ended_in(after.warranties):
+                details["ended"] = list(ended)
             if archived:
                 details["reactivated"] = list(archived)
             edit.attempts.extend(tried)
@@ -319,7 +318,7 @@ class Memory(MemoryReader):
     def _publish(
         self,
         edit: PendingEdit,
-        outcome: Outcome,
+        outcome: RecordedOutcome,
         names: tuple[str, ...],
         covers: str,
         changes: WarrantyChanges,
@@ -327,8 +326,9 @@ class Memory(MemoryReader):
     ) -> Receipt:
         """Publish an edit: everything up to the assignment can fail without a trace."""
         details = dict(details or {})
-        ended = {"expired": changes.expired, "reactivated": edit.reactivated, "renewed": changes.renewed}
-        details |= {word: list(found) for word, found in ended.items() if found}
+        changed = {"ended": changes.ended, "expired": changes.expired, "renewed": changes.renewed}
+        changed["reactivated"] = tuple(edit.reactivated)
+        details |= {word: list(found) for word, found in changed.items() if found}
         before, version = edit.base, edit.version()
         receipt = self._recorded(edit.receipt(outcome, names, version, covers, details), before, version)
         self._version = version

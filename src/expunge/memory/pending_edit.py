@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from expunge.certificates.warranty import Archived, Mode, archived_slack_is_negative
-from expunge.memory.receipt import Action, Outcome, Receipt, RefusalReason
+from expunge.memory.receipt import Action, Receipt, RecordedOutcome, RefusalReason
 from expunge.memory.version import Version
 from expunge.solver import path
 from expunge.solver.attempts import Attempt, Method, Trial, first_accepted, rescue_methods
@@ -31,8 +31,12 @@ __all__ = ["PendingEdit", "WarrantyChanges"]
 
 @dataclass(frozen=True)
 class WarrantyChanges:
-    """What an edit did to the certificates of entries that stay pruned."""
+    """What an edit did to the certificates of entries that stay pruned.
 
+    ``ended`` certificates have lost their numbers for good; ``expired`` ones may be ``renewed`` by a later edit.
+    """
+
+    ended: tuple[str, ...] = ()
     expired: tuple[str, ...] = ()
     renewed: tuple[str, ...] = ()
     solved: bool = True
@@ -77,7 +81,7 @@ class PendingEdit:
 
     def receipt(
         self,
-        outcome: Outcome,
+        outcome: RecordedOutcome,
         names: tuple[str, ...],
         after: Version,
         covers: str,
@@ -85,9 +89,11 @@ class PendingEdit:
         refusal: RefusalReason | None = None,
     ) -> Receipt:
         """The record of the edit from the version that it began with to `after`."""
+        rescued = self.rescued and outcome in ("admitted", "certified_zero", "decrement")
         return Receipt(
             action=self.action,
-            outcome=outcome,
+            outcome="rescued" if rescued else outcome,
+            rescued_to=outcome if rescued else None,
             applied=names,
             check=after.check,
             attempts=tuple(self.attempts),
@@ -232,15 +238,17 @@ class PendingEdit:
         return self.certificate_changes()
 
     def certificate_changes(self) -> WarrantyChanges:
-        """Forgotten entries whose certificates the steps so far ended, or made valid again."""
-        if not self.warranties.forgotten:
+        """Forgotten entries whose certificates the steps so far ended, expired, or made valid again."""
+        if not self.base.warranties.forgotten and not self.warranties.forgotten:
             self._valid = frozenset()
             return WarrantyChanges()
         before, after = self.base.valid, self.version().valid
         self._valid = after
         left = self.warranties.forgotten
+        ended = self.base.warranties.ended_in(self.warranties)
         return WarrantyChanges(
-            tuple(name for name in left if name in before and name not in after),
+            ended,
+            tuple(name for name in left if name in before and name not in after and name not in ended),
             tuple(name for name in left if name in after and name in self.base.warranties and name not in before),
         )
 

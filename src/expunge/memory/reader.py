@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from expunge.certificates.certificate import Certificate, certify
 from expunge.certificates.warranty import Warranty
-from expunge.errors import InputError, MissingExtra
+from expunge.errors import InputError
 from expunge.memory.entries import check_id, decode_payload
 from expunge.memory.queries import Hit, search
 from expunge.memory.version import Version
@@ -185,15 +185,17 @@ class MemoryReader(ABC):
         return self.solution.check()
 
     def prove(self) -> Proof:
-        """Prove the partition in ball arithmetic, with the keys, cap and width taken as exact.
+        """Prove groups and weights in ball arithmetic, with the keys, cap and width taken as exact.
 
-        ``outcome`` is ``proved``, or says which entries could not be decided, or are wrong. A proof saves to a
-        small file that `expunge.verify` rechecks from the keys without any solver. Needs the extra ``proof``.
+        ``outcome`` is ``proved``: the groups are those of the exact optimum, and coefficients and offset are the
+        doubles nearest to it. Else it says what could not be decided, or is wrong. A proof saves to a small file that
+        `expunge.verify` rechecks from the keys without any solver.
         """
-        from expunge.certificates.proof import prove_partition
+        from expunge.certificates.proof import prove_state
 
         found = self.solution
-        return prove_partition(found.problem.keys, found.coefficients, cap=found.problem.cap, sigma=found.problem.sigma)
+        problem = found.problem
+        return prove_state(problem.keys, found.coefficients, found.offset, cap=problem.cap, sigma=problem.sigma)
 
     def bounds(self) -> Bounds:
         """Rigorous upper bounds on the errors of this state, over every query and not only sampled ones."""
@@ -236,18 +238,15 @@ class MemoryReader(ABC):
 def proved_zero_rows(version: Version) -> npt.NDArray[np.bool_]:
     """Rows whose coefficient is proved to be zero: by rigorous bounds, and where these fall short by balls."""
     from expunge.certificates.bounds import proved_zero
-    from expunge.certificates.proof import prove_partition
+    from expunge.certificates.proof import prove_state
 
-    cap, sigma = version.state.cap, version.state.gram.sigma
+    state = version.state
+    cap, sigma = state.cap, state.gram.sigma
     zero = proved_zero(version.keys, version.coefficients, cap=cap, sigma=sigma)
-    looks_zero = np.asarray(version.coefficients == 0.0)
-    if np.array_equal(zero, looks_zero):
-        return zero
-    try:
-        proof = prove_partition(version.keys, version.coefficients, cap=cap, sigma=sigma)
-    except MissingExtra:
-        return zero
-    return looks_zero if proof.outcome == "proved" else zero
+    if not np.array_equal(zero, version.coefficients == 0.0):
+        zero = zero.copy()
+        zero[prove_state(version.keys, version.coefficients, state.offset, cap=cap, sigma=sigma).proved_zero] = True
+    return zero
 
 
 def _slot(version: Version, name: str) -> int:

@@ -1,19 +1,31 @@
-"""The record of one edit, applied or refused. It names entries by id and holds none of their content."""
+"""The record of one edit, applied or refused. It names entries by id and holds none of their content.
+
+Whatever is signed, stored or sent is an `EditRecord`. A `Receipt` adds what was measured in this process: residuals,
+paths, pivots, times. These depend on the removed entry, and an attacker who holds the other entries and the code could
+compare them with those of a guess. So `to_json` leaves them out.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal, cast
 
 from expunge.certificates.certificate import DOES_NOT_COVER
 from expunge.problem.check import StateCheck
 from expunge.solver.attempts import Attempt
 
-__all__ = ["Action", "Outcome", "Reason", "Receipt", "RefusalReason"]
+__all__ = ["FORGET_NOTICE", "Action", "EditRecord", "Outcome", "Reason", "Receipt", "RecordedOutcome", "RefusalReason"]
 
 Action = Literal["admission", "deletion", "pruning", "rebuild"]
 Reason = Literal["too_few_entries", "no_acceptable_state", "would_end_warranties", "legal_hold"]
-Outcome = Literal["admitted", "certified_zero", "decrement", "rescued", "refused", "noop", "pruned", "rebuilt"]
+# The outcomes that are signed, stored and sent. None depends on the path that led to the state.
+RecordedOutcome = Literal["admitted", "certified_zero", "decrement", "refused", "noop", "pruned", "rebuilt"]
+Outcome = Literal[RecordedOutcome, "rescued"]
+
+# What everybody who prunes in the mode *forget* is told, before it runs and in its receipt.
+FORGET_NOTICE: Final = (
+    "the first erasure of an entry that is live at this pruning ends all its certificates, and so does a rebuild"
+)
 
 
 @dataclass(frozen=True)
@@ -24,54 +36,65 @@ class RefusalReason:
     """
 
     reason: Reason
-    measured: float
-    allowed: float
+    measured: float | None
+    allowed: float | None
+
+    def recorded(self) -> RefusalReason:
+        """The refusal as it is signed, stored and sent: counts of entries stay, a residual does not."""
+        return RefusalReason(self.reason, None, None) if self.reason == "no_acceptable_state" else self
 
 
-@dataclass(frozen=True)
-class Receipt:
-    """What an edit did: outcome, entries, measured residuals, and what it does and does not claim.
+@dataclass(frozen=True, kw_only=True)
+class EditRecord:
+    """What an edit did, without measurements: outcome, entries, states, and what it does and does not claim.
 
-    A refused one, and no other, has the grounds of its ``refusal``.
+    A refused edit, and no other, has the grounds of its ``refusal``.
     """
 
     action: Action
     outcome: Outcome
     applied: tuple[str, ...]
-    check: StateCheck
-    attempts: tuple[Attempt, ...]
     covers: str
     state_before: str
     state_after: str
-    seconds: float
-    pivots: int = 0
     refusal: RefusalReason | None = None
     does_not_cover: tuple[str, ...] = DOES_NOT_COVER
     details: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The receipt as the command line, the service and agents show it, in plain JSON values."""
-        content: dict[str, Any] = {
+        """The record as the store keeps it, and as the command line, the service and agents show it."""
+        return {
             "action": self.action,
             "outcome": self.outcome,
             "applied": list(self.applied),
-            "refusal": None if self.refusal is None else vars(self.refusal),
-            "check": self.check.to_json(),
-            "attempts": [
-                {
-                    "path": attempt.path,
-                    "worst": None if attempt.check is None else attempt.check.worst,
-                    "passed": attempt.passed,
-                    "error": attempt.error,
-                }
-                for attempt in self.attempts
-            ],
+            "refusal": None if self.refusal is None else vars(self.refusal.recorded()),
             "covers": self.covers,
             "does_not_cover": list(self.does_not_cover),
             "state_before": self.state_before,
             "state_after": self.state_after,
-            "seconds": self.seconds,
-            "pivots": self.pivots,
             "details": self.details,
         }
-        return content
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt(EditRecord):
+    """An edit of a memory in this process, with what was measured: residuals, every path tried, pivots and time.
+
+    Where a path failed and another one passed, ``outcome`` is ``rescued``, and ``rescued_to`` is the outcome that is
+    signed, stored and sent.
+    """
+
+    check: StateCheck
+    attempts: tuple[Attempt, ...]
+    seconds: float
+    pivots: int = 0
+    rescued_to: RecordedOutcome | None = None
+
+    @property
+    def recorded_outcome(self) -> RecordedOutcome:
+        """The outcome that is signed, stored and sent."""
+        return cast(RecordedOutcome, self.outcome) if self.rescued_to is None else self.rescued_to
+
+    def to_json(self) -> dict[str, Any]:
+        """The record of the edit, without measurements."""
+        return super().to_json() | {"outcome": self.recorded_outcome}

@@ -143,12 +143,23 @@ class Version:
     @once
     def weights(self) -> bytes:
         """Blinded digest of offset and coefficients."""
-        return weights_digest(self.state.offset, self.coefficients, self._gathered[2].tobytes())
+        coefficients = self.coefficients[self.commitment_order]
+        return weights_digest(self.state.offset, coefficients, self._gathered[2].tobytes())
 
     @once
     def digest(self) -> str:
         """Digest of the whole state."""
-        return state_digest(self.state.cap, self.state.gram.sigma, self._gathered[1], self.weights)
+        commitments = self._gathered[1][self.commitment_order]
+        return state_digest(self.state.cap, self.state.gram.sigma, commitments, self.weights)
+
+    @once
+    def commitment_order(self) -> IndexArray:
+        """Rows in ascending order of their commitments: digests and evidence list them so, whatever came first."""
+        words = self._gathered[1].view(">u8").astype(np.uint64)
+        order = np.argsort(words[:, 0])
+        first = words[order, 0]
+        # Commitments are random: two that begin alike are as good as never there.
+        return np.lexsort(words.T[::-1]) if np.any(first[1:] == first[:-1]) else order
 
     @once
     def _gathered(self) -> tuple[Vector, Bytes, Words]:

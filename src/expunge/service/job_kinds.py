@@ -34,11 +34,12 @@ def _prove(store: Store, spec: dict[str, Any], progress: Progress) -> dict[str, 
     name = spec["memory"]
     if name not in store:
         raise InputError("the memory was dropped in the meantime", code="not-found")
-    from expunge.certificates.proof import prove_partition
+    from expunge.certificates.proof import prove_state
 
     digest, found = store[name].look(lambda view: (view.digest, view.solution))
     progress(0, 1)
-    proof = prove_partition(found.problem.keys, found.coefficients, cap=found.problem.cap, sigma=found.problem.sigma)
+    problem = found.problem
+    proof = prove_state(problem.keys, found.coefficients, found.offset, cap=problem.cap, sigma=problem.sigma)
     return {
         "memory": name,
         "digest": digest,

@@ -17,9 +17,9 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from expunge.errors import VerificationError
-from expunge.memory.receipt import Receipt
+from expunge.memory.receipt import EditRecord
 from expunge.memory.version import Version
-from expunge.store import Store, StoredMemory
+from expunge.store import SignedReceipt, Store, StoredMemory
 
 __all__ = ["MULTIPROCESS", "Metrics"]
 
@@ -70,16 +70,19 @@ class Metrics:
         """Count a request that was answered."""
         self._requests.labels(method, route, f"{status}").observe(seconds)
 
-    def observe_edit(self, action: str, receipt: Receipt, seconds: float) -> None:
-        """Count an edit that was applied or refused."""
-        self._edits.labels(action, receipt.outcome).inc()
+    def observe_edit(self, action: str, receipt: EditRecord, seconds: float) -> None:
+        """Count an edit that was applied or refused; a repeated answer has no measurements to count."""
+        measured = receipt.measured if isinstance(receipt, SignedReceipt) else None
+        self._edits.labels(action, receipt.outcome if measured is None else measured.outcome).inc()
         self._seconds.labels(action).observe(seconds)
         if receipt.outcome == "refused":
             self._refusals.labels(action).inc()
             return
-        self._residuals.observe(receipt.check.worst)
+        if measured is None:
+            return
+        self._residuals.observe(measured.check.worst)
         # A rebuild may be rescued too, although its outcome is not "rescued".
-        if not all(attempt.passed for attempt in receipt.attempts):
+        if not all(attempt.passed for attempt in measured.attempts):
             self._rescues.inc()
 
     def text(self, jobs: dict[str, int]) -> bytes:

@@ -75,8 +75,9 @@ def problem_details(problem: BaseException, request_id: str | None = None) -> di
     if request_id is not None:
         content["instance"] = f"urn:uuid:{request_id}"
     if isinstance(problem, Refused):
-        content |= {"measured": problem.measured, "allowed": problem.allowed}
-        content["receipt"] = problem.receipt.to_json()
+        receipt = problem.receipt.to_json()
+        refusal = receipt["refusal"] or {"measured": None, "allowed": None}
+        content |= {"measured": refusal["measured"], "allowed": refusal["allowed"], "receipt": receipt}
     if isinstance(problem, Unusable):
         content["fields"] = problem.fields
     return content

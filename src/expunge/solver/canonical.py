@@ -227,8 +227,8 @@ def _solve(
 ) -> tuple[int, int, float, float, float, float]:
     """Refine, bound the errors, and place: (verdict of `_place`, position, offset as a pair, errors of α and ρ).
 
-    `bound_counts` (sites,) counts the bound entries, `norm` bounds ‖(K_SS + 11ᵀ)⁻¹‖₂, and `kernel` the error of a kernel pair. The
-    verdict is −1 where refinement fails.
+    `bound_counts` (sites,) counts the bound entries, `norm` bounds ‖(K_SS + 11ᵀ)⁻¹‖₂, and `kernel` the error of a
+    kernel pair. The verdict is −1 where refinement fails.
     """
     size = slots.size
     bound = 0.0

@@ -34,9 +34,7 @@ def create_memory(
 ) -> tuple[MemoryContext, ForgottenRows]:
     """Write a fitted memory under a name, with its receipt; where it is, and its rows of forgotten entries."""
     version, uuid = memory.version, str(uuids.uuid4())
-    statement = attest_creation(
-        version, memory=uuid, clock=identity.clock, initial_size=memory.initial_size, attempts=memory.attempts
-    )
+    statement = attest_creation(version, memory=uuid, clock=identity.clock, initial_size=memory.initial_size)
     envelope = identity.sign(statement)
     with database.writing(f"{identity.uuid} name {name}") as connection:
         crash_point("locked")

@@ -16,7 +16,7 @@ from expunge.ledger.statement import Subject
 from expunge.store.backends.database import CheckedConnection
 from expunge.store.backends.tables import entries, forgotten, memories, secrets
 from expunge.store.edits.idempotency import Request
-from expunge.store.edits.signed_receipt import SignedReceipt, receipt_from_json, receipt_to_json
+from expunge.store.edits.signed_receipt import SignedReceipt, receipt_from_json
 from expunge.store.encryption import row_mark, subject_tag
 from expunge.store.identity import Identity
 from expunge.store.ledger_tables import LedgerWriter, read_leaf
@@ -198,7 +198,7 @@ def _erasure_to_json(done: SubjectErasure) -> dict[str, Any]:
                 "memory": part.memory,
                 "uuid": part.uuid,
                 "outcome": part.outcome,
-                "receipt": None if part.receipt is None else receipt_to_json(part.receipt),
+                "receipt": None if part.receipt is None else part.receipt.to_json(),
                 "reason": part.reason,
             }
             for part in done.memories

@@ -64,7 +64,7 @@ class FrozenLayer:
         return max((memory.check() for memory in self.memories), key=lambda check: check.worst)
 
     def prove(self) -> tuple[Proof, ...]:
-        """Proof of every head's partition. Needs the extra ``proof``."""
+        """Proof of every head's groups and weights."""
         return tuple(memory.prove() for memory in self.memories)
 
     def delete(self, tokens: Sequence[int] | int | None = None, *, subject: str | None = None) -> tuple[Receipt, ...]:

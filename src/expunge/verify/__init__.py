@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from expunge.verify.ledger import verify_consistency, verify_log
     from expunge.verify.proof import verify_proof
     from expunge.verify.receipt import verify_inclusion, verify_receipt
+    from expunge.verify.state import verify_state
 
 __all__ = [
     "verify_consistency",
@@ -23,6 +24,7 @@ __all__ = [
     "verify_log",
     "verify_proof",
     "verify_receipt",
+    "verify_state",
 ]
 
 _HOME = {
@@ -32,6 +34,7 @@ _HOME = {
     "verify_log": "expunge.verify.ledger",
     "verify_proof": "expunge.verify.proof",
     "verify_receipt": "expunge.verify.receipt",
+    "verify_state": "expunge.verify.state",
 }
 
 

@@ -8,12 +8,10 @@ the receipt's signature bear it out.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
@@ -21,25 +19,26 @@ from expunge.errors import InputError, StoreError, VerificationError
 from expunge.ledger.commitment import combined, commit_rows, state_digest, weights_digest
 from expunge.ledger.merkle.proof_file import InclusionProof
 from expunge.ledger.note import NoteKey
-from expunge.ledger.receipt_format import Predicate, ReferenceStated, at_most
+from expunge.ledger.receipt_format import Predicate
 from expunge.ledger.signing import VerifyingKey
-from expunge.problem.check import StateCheck, check_state
-from expunge.problem.kernel import squared_distances
-from expunge.types import Matrix, Vector
+from expunge.types import Vector
 from expunge.verify.evidence_format import MAX_EVIDENCE_BYTES, Bundle, PriorShown, parse_bundle
+from expunge.verify.proof import verify_proof
+from expunge.verify.proof_format import Proof
+from expunge.verify.proof_format import weights_digest as proof_weights
 from expunge.verify.receipt import verify_inclusion, verify_receipt
+from expunge.verify.state import VerifiedState, verify_state
 
 __all__ = ["VerifiedEvidence", "verify_evidence"]
-
-_BLOCK: Final = 4_000_000
 
 
 @dataclass(frozen=True)
 class VerifiedEvidence:
-    """What was verified: the receipt, the bundle that it came in, and the receipt's place in the log, if asked for."""
+    """What was verified: the receipt, the bundle, its weights, and the receipt's place in the log, if asked for."""
 
     receipt: Predicate
     bundle: Bundle
+    state: VerifiedState
     inclusion: InclusionProof | None
 
 
@@ -80,14 +79,11 @@ def verify_evidence(
     _check_problem(found, receipt)
     _check_after(found, receipt)
     rows = [bytes(row) for row in found.commitments]
-    # Numbers out of any sensible range end in errors that count as infinite.
-    with np.errstate(all="ignore"):
-        _check_prior(found, receipt, rows, required=require_prior)
-        _check_applied(receipt, {row.hex() for row in rows})
-        _check_optimal(found, receipt)
-        _check_proof(found)
-        _check_reference(found, receipt.reference)
-    return VerifiedEvidence(receipt, found, inclusion)
+    _check_prior(found, receipt, rows, required=require_prior)
+    _check_applied(receipt, {row.hex() for row in rows})
+    state = verify_state(found.keys, found.coefficients, found.offset, cap=found.cap, sigma=found.sigma)
+    _check_proof(found)
+    return VerifiedEvidence(receipt, found, state, inclusion)
 
 
 def _check_problem(found: Bundle, receipt: Predicate) -> None:
@@ -169,10 +165,10 @@ def _check_disclosed(
         raise VerificationError(
             "offset and coefficients before the edit do not have the stated digest", code="evidence-weights-mismatch"
         )
-    keys = np.ascontiguousarray(found.keys[order])
-    check = check_state(keys, coefficients, offset, cap=prior.cap, sigma=prior.sigma)
-    if not check.passed:
-        raise VerificationError(f"residual {check.worst:.3g} before the edit", code="evidence-check-failed")
+    try:
+        verify_state(found.keys[order], coefficients, offset, cap=prior.cap, sigma=prior.sigma)
+    except VerificationError as problem:
+        raise VerificationError(f"before the edit: {problem}", code=problem.code) from None
 
 
 def _check_change(receipt: Predicate, removed: set[str], added: set[str]) -> None:
@@ -203,93 +199,14 @@ def _check_applied(receipt: Predicate, live: set[str]) -> None:
         raise VerificationError("a removed entry is still among the live ones", code="evidence-removed-mismatch")
 
 
-def _check_optimal(found: Bundle, receipt: Predicate) -> None:
-    check = check_state(found.keys, found.coefficients, found.offset, cap=found.cap, sigma=found.sigma)
-    if not check.passed:
-        raise VerificationError(
-            f"residual {check.worst:.3g}: the coefficients are not optimal", code="evidence-check-failed"
-        )
-    stated = receipt.check
-    for name in ("mass", "box", "stationarity"):
-        if not _agrees(getattr(stated, name), getattr(check, name)):
-            raise VerificationError(
-                f"{name} error {getattr(check, name):.3g}; the receipt states at most {getattr(stated, name):.3g}",
-                code="evidence-check-mismatch",
-            )
-
-
 def _check_proof(found: Bundle) -> None:
     if found.proof is None:
         return
-    # Ball arithmetic is loaded only where there is a proof.
-    from expunge.verify.proof import verify_proof
-    from expunge.verify.proof_format import Proof
-
     proof = Proof.from_bytes(found.proof)
-    verify_proof(proof, found.keys, cap=found.cap, sigma=found.sigma)
-    alpha = found.coefficients
-    letters = np.where(alpha <= 0.0, "r", np.where(alpha >= found.cap, "b", "m"))
-    if "".join(letters.tolist()) != proof.partition:
-        raise VerificationError(
-            "the proof is of another partition than that of the coefficients", code="evidence-partition-mismatch"
-        )
-
-
-def _check_reference(found: Bundle, stated: ReferenceStated | None) -> None:
-    shown = found.reference
-    if stated is None or shown is None:
-        if (stated is None) != (shown is None):
-            raise VerificationError(
-                "receipt and bundle do not agree on whether there is a reference", code="evidence-reference-missing"
-            )
-        return
-    if shown.backend != stated.backend:
-        raise VerificationError(
-            f"the reference is by {shown.backend[:40]!r}, not {stated.backend}", code="evidence-reference-mismatch"
-        )
-    check: StateCheck = check_state(found.keys, shown.coefficients, shown.offset, cap=found.cap, sigma=found.sigma)
-    if not _agrees(stated.residual, check.worst):
-        raise VerificationError(
-            f"residual {check.worst:.3g} of the reference; stated {stated.residual:.3g}",
-            code="evidence-reference-mismatch",
-        )
-    spread = float(np.max(np.ptp(found.values, axis=0)))
-    if stated.probes != found.keys.shape[0] or stated.denominator != ("value_range" if spread > 0.0 else "one"):
-        raise VerificationError(
-            "the readouts were compared at other probes, or over another denominator", code="evidence-readout-mismatch"
-        )
-    difference = _largest_difference(found, shown.coefficients) / (spread or 1.0)
-    if not _agrees(stated.readout_difference, difference):
-        raise VerificationError(
-            f"readouts differ by {difference:.3g}; the receipt states at most {stated.readout_difference:.3g}",
-            code="evidence-readout-mismatch",
-        )
-
-
-def _largest_difference(found: Bundle, others: Vector) -> float:
-    size = found.keys.shape[0]
-    block, largest = max(1, _BLOCK // size), 0.0
-    for start in range(0, size, block):
-        distances = squared_distances(found.keys[start : start + block], found.keys)
-        one, other = (_readout(distances, found, alpha) for alpha in (found.coefficients, others))
-        apart = float(np.max(np.abs(one - other)))
-        largest = math.inf if math.isnan(apart) else max(largest, apart)
-    return largest
-
-
-def _readout(distances: Matrix, found: Bundle, coefficients: Vector) -> Matrix:
-    """Σακv / Σακ, with distances (m, n) taken from the nearest key that has weight, which cancels."""
-    active = np.flatnonzero(coefficients)
-    near = distances[:, active]
-    near = near - near.min(axis=1, keepdims=True, initial=np.inf)
-    weights = np.exp(-near / found.sigma**2) * coefficients[active]
-    return np.asarray((weights @ found.values[active]) / weights.sum(axis=1, keepdims=True))
-
-
-def _agrees(stated: float, measured: float) -> bool:
-    """Whether a stated bound is the measured error rounded up, give or take one power of two for other machines."""
-    expected = at_most(measured)
-    return stated == expected or 0.49 * expected <= stated <= 2.1 * expected
+    if proof.outcome == "proved" and proof.weights != proof_weights(found.coefficients, found.offset):
+        raise VerificationError("the proof is of other weights than those of the state", code="evidence-proof-mismatch")
+    # The weights are verified; what is left of the proof is about the groups.
+    verify_proof(replace(proof, weights=None), found.keys, cap=found.cap, sigma=found.sigma)
 
 
 def _read(path: Path) -> bytes:

@@ -21,9 +21,9 @@ from expunge.ledger.commitment import DIGEST_BYTES
 from expunge.ledger.encoding import Json, decode_float, is_sha256_hex, parse_canonical
 from expunge.types import AnyArray, Matrix, Vector
 
-__all__ = ["FORMAT", "MAX_EVIDENCE_BYTES", "Bundle", "PriorShown", "ReferenceShown", "parse_bundle"]
+__all__ = ["FORMAT", "MAX_EVIDENCE_BYTES", "Bundle", "PriorShown", "parse_bundle"]
 
-FORMAT: Final = "expunge/evidence/v1"
+FORMAT: Final = "expunge/evidence/v2"
 # Below it, a ZIP archive needs no extensions.
 MAX_EVIDENCE_BYTES: Final = 2**31 - 1
 _MAX_MANIFEST: Final = 64 * 1024
@@ -36,10 +36,7 @@ _NEEDED: Final = frozenset(
     {"receipt.json", *(f"after/{n}.npy" for n in ("keys", "values", "coefficients", "blinds", "commitments"))}
 )
 _OPTIONAL: Final = frozenset(
-    (
-        *("before/commitments.npy", "before/coefficients.npy", "reference/coefficients.npy"),
-        *("proof.json", "inclusion.tlog-proof"),
-    )
+    {"before/commitments.npy", "before/coefficients.npy", "proof.json", "inclusion.tlog-proof"}
 )
 _LOCAL: Final = struct.Struct("<4s5H3I2H")
 _CENTRAL: Final = struct.Struct("<4s6H3I5H2I")
@@ -65,7 +62,6 @@ class Bundle:
     commitments: AnyArray
     weights: bytes
     prior: PriorShown | None
-    reference: ReferenceShown | None
     proof: bytes | None
     inclusion: bytes | None
 
@@ -82,29 +78,20 @@ class PriorShown:
     coefficients: Vector | None
 
 
-@dataclass(frozen=True, eq=False)
-class ReferenceShown:
-    """Another backend's answer to the problem after the edit."""
-
-    backend: str
-    offset: float
-    coefficients: Vector
-
-
 def parse_bundle(data: bytes) -> Bundle:
     """Read a bundle, strictly; whatever the bytes, only a VerificationError comes out."""
     members = _members(data)
     manifest = parse_canonical(bytes(members.pop(_MANIFEST)), limit=_MAX_MANIFEST)
     if not isinstance(manifest, Mapping) or manifest.get("format") != FORMAT:
         raise VerificationError(f"the manifest is not one of {FORMAT}", code="evidence-format-unsupported")
-    _object(manifest, "the manifest", {"format", "after", "before", "reference", "members"})
+    _object(manifest, "the manifest", {"format", "after", "before", "members"})
     _check_members(members, manifest["members"])
     after = _object(manifest["after"], "after", {"cap", "sigma", "offset", "entries", "dimension", "width", "weights"})
     size, dimension, width = (_count(after[name], name) for name in ("entries", "dimension", "width"))
     return Bundle(
         receipt=bytes(members["receipt.json"]),
-        cap=_float(after["cap"], "cap"),
-        sigma=_float(after["sigma"], "sigma"),
+        cap=_positive(after["cap"], "cap"),
+        sigma=_positive(after["sigma"], "sigma"),
         offset=_float(after["offset"], "offset"),
         keys=_floats(members, "after/keys.npy", (size, dimension)),
         values=_floats(members, "after/values.npy", (size, width)),
@@ -113,7 +100,6 @@ def parse_bundle(data: bytes) -> Bundle:
         commitments=_digests(members, "after/commitments.npy", size),
         weights=_digest(after["weights"], "weights"),
         prior=_prior(manifest["before"], members),
-        reference=_reference(manifest["reference"], members, size),
         proof=_bytes(members, "proof.json"),
         inclusion=_bytes(members, "inclusion.tlog-proof"),
     )
@@ -184,24 +170,13 @@ def _prior(value: Json, members: Mapping[str, memoryview]) -> PriorShown | None:
     size, shown = _count(item["entries"], "entries"), item["offset"] is not None
     _check_presence(members, "before/coefficients.npy", needed=shown)
     return PriorShown(
-        cap=_float(item["cap"], "cap"),
-        sigma=_float(item["sigma"], "sigma"),
+        cap=_positive(item["cap"], "cap"),
+        sigma=_positive(item["sigma"], "sigma"),
         commitments=_digests(members, "before/commitments.npy", size),
         weights=_digest(item["weights"], "weights"),
         offset=_float(item["offset"], "offset") if shown else None,
         coefficients=_floats(members, "before/coefficients.npy", (size,)) if shown else None,
     )
-
-
-def _reference(value: Json, members: Mapping[str, memoryview], size: int) -> ReferenceShown | None:
-    _check_presence(members, "reference/coefficients.npy", needed=value is not None)
-    if value is None:
-        return None
-    item = _object(value, "reference", {"backend", "offset"})
-    if not isinstance(item["backend"], str):
-        raise VerificationError("backend is not a name", code="evidence-field-invalid")
-    coefficients = _floats(members, "reference/coefficients.npy", (size,))
-    return ReferenceShown(item["backend"], _float(item["offset"], "offset"), coefficients)
 
 
 def _check_presence(members: Mapping[str, memoryview], name: str, *, needed: bool) -> None:
@@ -270,6 +245,13 @@ def _float(value: Json, what: str) -> float:
         raise VerificationError(
             f"{what} is not the hexadecimal spelling of a finite number", code="evidence-field-invalid"
         )
+    return number
+
+
+def _positive(value: Json, what: str) -> float:
+    number = _float(value, what)
+    if not number >= 1.0 / _LARGEST:
+        raise VerificationError(f"{what} is not a positive number", code="evidence-field-invalid")
     return number
 
 

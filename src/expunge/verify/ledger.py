@@ -195,7 +195,7 @@ class _History:
         return back
 
     def _account(self, where: str, receipt: Predicate) -> None:
-        named = {*receipt.applied.commitments, *receipt.expired.commitments}
+        named = {*receipt.applied.commitments, *receipt.ended.commitments, *receipt.expired.commitments}
         named |= {*receipt.renewed.commitments, *receipt.reactivated.commitments}
         if undone := sorted((named & self.erased) - self.pending):
             raise VerificationError(f"{where}: {undone[0]} was erased before", code="log-erasure-undone")

@@ -26,21 +26,19 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
+import flint
 import numpy as np
 import numpy.typing as npt
 
-from expunge.errors import InputError, MissingExtra, VerificationError
+from expunge.errors import InputError, VerificationError
 from expunge.problem.problem import as_points
 from expunge.types import IndexArray, Matrix, Vector
-from expunge.verify.proof_format import BOUND, MARGIN, MOST_BITS, RESERVE, Proof, problem_digest
+from expunge.verify.kernel_intervals import UNIT, UP, kernel_interval, similarity_interval
+from expunge.verify.optimum import nearest_optimum
+from expunge.verify.proof_format import BOUND, MARGIN, MOST_BITS, RESERVE, Proof, problem_digest, weights_digest
 
 __all__ = ["verify_proof"]
 
-UNIT: Final = 2.0**-53
-SQUARINGS: Final = 10
-EXP_ERROR: Final = 2.0**-39
-FAR: Final = 700.0
-UP: Final = 1.0 + 1e-9
 # Balls get this many bits beyond the witness's, so that it is the witness that limits the residual.
 GUARD: Final = 64
 # With a margin, more bits than this decide nothing: what is compared in fp64 has a radius of 1e-300 at least.
@@ -54,7 +52,8 @@ Mask = npt.NDArray[np.bool_]
 def verify_proof(proof: Proof | bytes | str | Path, keys: npt.ArrayLike, *, cap: float, sigma: float) -> Proof:
     """Check a proof, or the file of one, against keys (n, d), cap and width, and return it.
 
-    python-flint is needed only for a proof that fp64 with bounded rounding does not settle; MissingExtra says so.
+    A proof that names weights is about them too: the nearest doubles of the exact optimum are evaluated from the keys,
+    and must have the digest that the file has.
     """
     if isinstance(proof, str | Path):
         proof = Proof.load(proof)
@@ -79,6 +78,12 @@ def verify_proof(proof: Proof | bytes | str | Path, keys: npt.ArrayLike, *, cap:
         check.with_margin()
     else:
         check.without_margin()
+    if proof.weights is not None:
+        found = nearest_optimum(points, proof.partition, cap=cap, sigma=sigma)
+        if weights_digest(found.coefficients, found.offset) != proof.weights:
+            raise VerificationError(
+                "the weights of the proof are not those of the exact optimum", code="proof-weights-mismatch"
+            )
     return proof
 
 
@@ -199,45 +204,14 @@ class _Check:
 
     def similarities(self, sites: IndexArray) -> tuple[Vector, Vector]:
         """Σ α̃ κ at sites: middle and radius."""
-        keys, weights = self.keys[self.active], np.array([float(x) for x in self.weights])
-        middle, radius = np.empty(sites.size), np.empty(sites.size)
-        summing = (weights.size + 16) * UNIT * UP
-        block = max(1, 500_000 // weights.size)
-        for start in range(0, sites.size, block):
-            part = slice(start, start + block)
-            kappa, doubt = self.kernel(self.keys[sites[part]], keys)
-            middle[part] = kappa @ weights
-            radius[part] = UP * (doubt @ weights + summing * middle[part]) + 1e-300
-        return middle, radius
-
-    def kernel(self, a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
-        """κ of every pair: middle and radius, from +, −, × and / alone.
-
-        The exponent x = Σ((a−b)/σ)² has a relative error γ_{d+4}. exp(−x) = exp(−x/2¹⁰)^(2¹⁰): a Taylor polynomial of
-        degree 16 on [−0.69, 0] errs by 14u, and each squaring doubles the relative error and adds u: below 2¹⁴u.
-        """
-        x = np.zeros((a.shape[0], b.shape[0]))
-        with np.errstate(over="ignore", under="ignore"):
-            for k in range(a.shape[1]):
-                z = (a[:, k, None] - b[None, :, k]) / self.sigma
-                x += z * z
-            near = x <= FAR
-            np.minimum(x, FAR, out=x)
-            y = x / -(2.0**SQUARINGS)
-            kappa = np.full_like(y, 1.0 / math.factorial(16))
-            for k in range(15, -1, -1):
-                kappa = 1.0 / math.factorial(k) + y * kappa
-            for _ in range(SQUARINGS):
-                kappa *= kappa
-            kappa[~near] = 0.0
-            return kappa, 1.01 * kappa * (EXP_ERROR + (a.shape[1] + 8) * UNIT * UP * x) + 1e-300
+        weights = np.array([float(x) for x in self.weights])
+        return similarity_interval(self.keys[sites], self.keys[self.active], weights, self.sigma)
 
     def ball_slacks(self, sites: IndexArray, bits: int) -> tuple[Vector, Vector]:
         """The same differences in ball arithmetic."""
-        flint = _flint()
         middle, radius = np.empty(sites.size), np.empty(sites.size)
         with flint.ctx.workprec(bits):
-            balls = _Balls(flint, self.keys, self.active, self.weights, self.sigma)
+            balls = _Balls(self.keys, self.active, self.weights, self.sigma)
             reference = balls.similarity(int(self.margin[0]))
             for k, site in enumerate(sites.tolist()):
                 slack = 2 * (balls.similarity(site) - reference)
@@ -247,9 +221,8 @@ class _Check:
 
     def separated(self, inner: IndexArray, outer: IndexArray, bits: int) -> bool | None:
         """Whether every similarity in `inner` exceeds every one in `outer`; None if that is not certain."""
-        flint = _flint()
         with flint.ctx.workprec(bits):
-            balls = _Balls(flint, self.keys, self.active, self.weights, self.sigma)
+            balls = _Balls(self.keys, self.active, self.weights, self.sigma)
             above = [balls.similarity(site) for site in inner.tolist()]
             below = [balls.similarity(site) for site in outer.tolist()]
             if any(bool(a <= b) for a in above for b in below):
@@ -259,7 +232,7 @@ class _Check:
     def smallest_eigenvalue(self, most: int) -> float:
         """Lower bound for λ_min(K_SS): point 2 of the module's proof, in fp64 if that suffices."""
         size = self.margin.size
-        middle, radius = self.kernel(self.keys[self.margin], self.keys[self.margin])
+        middle, radius = kernel_interval(self.keys[self.margin], self.keys[self.margin], self.sigma)
         try:
             guess = np.linalg.inv(middle)
         except np.linalg.LinAlgError:
@@ -281,9 +254,9 @@ class _Check:
 
     def ball_eigenvalue(self, bits: int, allowed: float) -> float:
         """The same in ball arithmetic; 0 where the defect is not below `allowed`."""
-        flint, size = _flint(), self.margin.size
+        size = self.margin.size
         with flint.ctx.workprec(bits):
-            balls = _Balls(flint, self.keys, self.active, self.weights, self.sigma)
+            balls = _Balls(self.keys, self.active, self.weights, self.sigma)
             kernel = balls.square(self.margin.tolist())
             identity = flint.arb_mat(size, size, [int(i == j) for i in range(size) for j in range(size)])
             try:
@@ -297,8 +270,7 @@ class _Check:
 class _Balls:
     """Kernel values in ball arithmetic at the current precision, differences of coordinates first."""
 
-    def __init__(self, flint: Any, keys: Matrix, active: IndexArray, weights: Sequence[Fraction], sigma: float) -> None:
-        self.flint = flint
+    def __init__(self, keys: Matrix, active: IndexArray, weights: Sequence[Fraction], sigma: float) -> None:
         self.keys = keys
         self.active = active.tolist()
         self.weights = [flint.arb(x.numerator) / x.denominator for x in weights]
@@ -308,7 +280,7 @@ class _Balls:
     def row(self, site: int) -> Any:
         found = self.cache.get(site)
         if found is None:
-            found = self.cache[site] = self.flint.arb_mat([self.keys[site].tolist()])
+            found = self.cache[site] = flint.arb_mat([self.keys[site].tolist()])
         return found
 
     def kernel(self, i: int, j: int) -> Any:
@@ -316,18 +288,18 @@ class _Balls:
         return ((difference * difference.transpose())[0, 0] * self.factor).exp()
 
     def similarity(self, site: int) -> Any:
-        total = self.flint.arb(0)
+        total = flint.arb(0)
         for j, weight in zip(self.active, self.weights, strict=True):
             total += weight * self.kernel(site, j)
         return total
 
     def square(self, sites: list[int]) -> Any:
         size = len(sites)
-        entries = [[self.flint.arb(1)] * size for _ in range(size)]
+        entries = [[flint.arb(1)] * size for _ in range(size)]
         for i in range(size):
             for j in range(i):
                 entries[i][j] = entries[j][i] = self.kernel(sites[i], sites[j])
-        return self.flint.arb_mat(entries)
+        return flint.arb_mat(entries)
 
 
 def _precisions(most: int) -> Iterator[int]:
@@ -346,11 +318,3 @@ def _row_sum_norm(matrix: Any) -> Any:
         total = sum((abs(entry) for entry in row[1:]), abs(row[0])).upper()
         largest = total if largest is None or total > largest else largest
     return largest
-
-
-def _flint() -> Any:
-    try:
-        import flint
-    except ImportError:
-        raise MissingExtra("proofs need ball arithmetic: pip install 'expunge[proof]'") from None
-    return flint

@@ -1,4 +1,4 @@
-"""The file of a proved partition: what it holds, and its one spelling. Format: ``docs/formats/proof.md``."""
+"""The file of a proved state: what it holds, and its one spelling. Format: ``docs/formats/proof.md``."""
 
 from __future__ import annotations
 
@@ -9,30 +9,41 @@ import os
 import re
 import struct
 import tempfile
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
 from expunge.errors import StoreError, VerificationError
-from expunge.types import IndexArray, Matrix
+from expunge.types import IndexArray, Matrix, Vector
 
-__all__ = ["BOUND", "FORMAT", "MARGIN", "MOST_BITS", "RESERVE", "Finding", "Proof", "Witness", "problem_digest"]
+__all__ = [
+    "BOUND",
+    "FORMAT",
+    "MARGIN",
+    "MOST_BITS",
+    "RESERVE",
+    "Finding",
+    "Proof",
+    "Witness",
+    "problem_digest",
+    "weights_digest",
+]
 
-FORMAT: Final = "expunge/proof/v1"
+FORMAT: Final = "expunge/proof/v2"
 MARGIN, BOUND, RESERVE = "m", "b", "r"
 LARGEST_FILE: Final = 1 << 28
 # The most bits that a file may name; no proof is written with more.
 MOST_BITS: Final = 1 << 13
 
 Outcome = Literal["proved", "undecidable", "disproved"]
-Quantity = Literal["coefficient", "slack", "mass"]
+Quantity = Literal["coefficient", "slack", "mass", "offset"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One quantity whose sign is wrong, or not decided: it lies in [low, high]. A mass belongs to no row."""
+    """One quantity that is wrong, or whose sign is not decided: it lies in [low, high]. Mass and offset have no row."""
 
     row: int | None
     quantity: Quantity
@@ -60,6 +71,8 @@ class Proof:
     wrong       the quantities whose sign is certainly wrong
     reason      why it is not proved, else empty
     witness     what a verifier needs to repeat the proof cheaply, if there is a margin
+    weights     SHA-256 of coefficients and offset, if these are proved to be the doubles nearest to the exact ones
+    seconds     time the proof took; no part of the file
     """
 
     outcome: Outcome
@@ -70,7 +83,8 @@ class Proof:
     wrong: tuple[Finding, ...] = ()
     reason: str = ""
     witness: Witness | None = None
-    seconds: float = 0.0
+    weights: str | None = None
+    seconds: float = field(default=0.0, compare=False)
 
     @property
     def size(self) -> int:
@@ -124,7 +138,7 @@ class Proof:
             "witness": None
             if self.witness is None
             else {"scale": self.witness.scale, "numerators": [f"{x:x}" for x in self.witness.numerators]},
-            "seconds": self.seconds.hex(),
+            "weights": self.weights,
         }
         return (json.dumps(content, sort_keys=True, indent=1, ensure_ascii=True) + "\n").encode("ascii")
 
@@ -168,6 +182,14 @@ def problem_digest(points: Matrix, cap: float, sigma: float, partition: str) -> 
     return digest.hexdigest()
 
 
+def weights_digest(coefficients: Vector, offset: float) -> str:
+    """SHA-256, in hex, of coefficients (n,) in row order and the offset."""
+    digest = hashlib.sha256(FORMAT.encode("ascii") + b" weights\n")
+    digest.update(struct.pack("<Qd", coefficients.size, offset))
+    digest.update(coefficients.astype("<f8").tobytes())
+    return digest.hexdigest()
+
+
 def _finding_out(found: Finding) -> dict[str, object]:
     return {"row": found.row, "quantity": found.quantity, "low": found.low.hex(), "high": found.high.hex()}
 
@@ -183,7 +205,7 @@ def _parse(data: bytes) -> Proof:
         raise VerificationError("the file is not a JSON object", code="proof-not-json")
     if content.get("format") != FORMAT:
         raise VerificationError(f"the format is not {FORMAT}", code="proof-format-unsupported")
-    _exactly(content, {"format"} | {field.name for field in fields(Proof)})
+    _exactly(content, {"format"} | {part.name for part in fields(Proof) if part.compare})
     proof = Proof(
         outcome=_one_of(content["outcome"], "outcome", get_args(Outcome)),
         partition=_matching(content["partition"], "partition", "[mbr]+"),
@@ -193,7 +215,7 @@ def _parse(data: bytes) -> Proof:
         wrong=_findings(content["wrong"], "wrong"),
         reason=_matching(content["reason"], "reason", ".*"),
         witness=_witness(content["witness"]),
-        seconds=_float(content["seconds"], "seconds"),
+        weights=None if content["weights"] is None else _matching(content["weights"], "weights", "[0-9a-f]{64}"),
     )
     _coherent(proof)
     if proof.to_bytes() != data:
@@ -207,9 +229,10 @@ def _coherent(proof: Proof) -> None:
         raise VerificationError("a finding is about a row that does not exist", code="proof-contradictory")
     if proof.outcome == "proved" and (proof.undecided or proof.wrong or proof.reason):
         raise VerificationError("the outcome is proved, yet something is listed against it", code="proof-contradictory")
-    if proof.outcome != "proved" and (proof.witness or not proof.reason):
+    if proof.outcome != "proved" and (proof.witness or proof.weights or not proof.reason):
         raise VerificationError(
-            f"the outcome is {proof.outcome}, which needs a reason and has no witness", code="proof-contradictory"
+            f"the outcome is {proof.outcome}, which needs a reason and has no witness and no weights",
+            code="proof-contradictory",
         )
     if proof.outcome == "disproved" and not proof.wrong:
         raise VerificationError("the outcome is disproved, and nothing is wrong", code="proof-contradictory")
@@ -229,7 +252,7 @@ def _findings(value: Any, name: str) -> tuple[Finding, ...]:
         raise VerificationError(f"{name} is not a list of objects", code="proof-field-invalid")
     found = []
     for item in value:
-        _exactly(item, {field.name for field in fields(Finding)})
+        _exactly(item, {part.name for part in fields(Finding)})
         row = None if item["row"] is None else _integer(item["row"], "row", 0, 1 << 53)
         quantity = _one_of(item["quantity"], "quantity", get_args(Quantity))
         found.append(Finding(row, quantity, _float(item["low"], "low"), _float(item["high"], "high")))
@@ -241,7 +264,7 @@ def _witness(value: Any) -> Witness | None:
         return None
     if not isinstance(value, dict):
         raise VerificationError("witness is neither null nor an object", code="proof-field-invalid")
-    _exactly(value, {field.name for field in fields(Witness)})
+    _exactly(value, {part.name for part in fields(Witness)})
     scale = _integer(value["scale"], "scale", 1, MOST_BITS)
     listed = value["numerators"]
     if not isinstance(listed, list):

@@ -22,8 +22,11 @@ from service.frontend.verifier import browser_says, name_of, vkey
 from verify.alter import DROP, document, forge, leaves, objects, put, unsigned
 from verify.cases import LOGGER, SIGNER, STRANGER, TRUSTED, case, ledger
 
-RICH = ("ward-admitted", "ward-refused-no-state", "ward-refused-too-few", "ward-pruned-archive", "archive-admitted-1")
-WRONG: tuple[Any, ...] = (None, True, -1, "\n", "0x1.0000000000000p-3", [1])
+RICH = (
+    *("ward-admitted", "ward-refused-no-state", "ward-refused-too-few", "ward-pruned-archive", "archive-admitted-1"),
+    *("forgetting-expired", "forgetting-renewed", "forgetting-ended"),
+)
+WRONG: tuple[Any, ...] = (None, True, False, 0, -1, "\n", "0x1.0000000000000p-3", [1])
 
 
 def test_every_receipt_of_every_kind_verifies(page: Page) -> None:
@@ -61,7 +64,7 @@ def test_an_altered_receipt_fails_by_the_same_name(page: Page, name: str) -> Non
     found = browser_says(page, [(envelope.decode(), "") for envelope in forged], vkey(SIGNER))
     assert found == expected
     assert len(forged) > 200
-    # Some replacements mean nothing wrong, as another number of seconds does.
+    # Some replacements mean nothing wrong, as another number of the edit does.
     assert sum(verdict is None for verdict in found) < len(forged) / 20
     assert len(set(found)) > 15
 

@@ -181,10 +181,11 @@ def prove(
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the proof here.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
-    """Prove which entries weigh nothing, in ball arithmetic.
+    """Prove which entries weigh nothing, and every other weight, in ball arithmetic.
 
     Takes the stored keys as exact numbers and proves the partition into margin, bound and reserve, so that a reserve
-    weight is exactly zero and not just small. Exits with 1 if the proof fails.
+    weight is exactly zero and not just small, and that every weight and the offset are the doubles nearest to those of
+    the exact optimum. Exits with 1 if the proof fails.
     """
     from expunge.cli.output import duration_text, fields, group_sizes
 

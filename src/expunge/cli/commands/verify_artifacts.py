@@ -1,7 +1,7 @@
 """``expunge verify``: one artifact checked, offline, against keys that the caller trusts.
 
 These commands call `expunge.verify`, which knows nothing of solver, memory or store. Only ``verify log``,
-``verify proof`` and ``verify store`` open a store, the first two only where no files are given.
+``verify proof``, ``verify state`` and ``verify store`` open a store, the first three only where no files are given.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
     """Register the commands."""
     verify = group(
         "verify",
-        summary="Verify a receipt, evidence, log, proof, head or store.",
+        summary="Verify receipts, evidence, states, proofs, log, store.",
         examples=[
             "expunge verify receipt erasure.json --trust log.vkey",
             "expunge verify evidence erasure.zip --trust log.vkey",
@@ -72,6 +72,15 @@ def register(app: typer.Typer) -> None:
             "expunge verify proof icu-7.proof --keys keys.npy --cap 0.0029 --sigma 2",
         ],
     )(proof)
+    command(
+        verify,
+        "state",
+        examples=[
+            "expunge verify state icu-7.memory",
+            "expunge verify state --memory icu-7",
+            "expunge verify state --memory icu-7 --json",
+        ],
+    )(state)
     verify_ledger.register(verify)
     app.add_typer(verify, rich_help_panel="Account")
 
@@ -163,8 +172,8 @@ def evidence(
 ) -> None:
     """Verify an evidence bundle: recompute every number of its receipt from the entries that remain.
 
-    Opens commitments, recomputes both state digests, checks from the keys that the weights are optimal, and rechecks
-    the proof and the reference where the bundle has them.
+    Opens commitments, recomputes both state digests, recomputes every weight from the keys bit by bit, and rechecks
+    the proof where the bundle has one.
 
     A folder that `expunge audit` wrote needs no key: every state is checked from its keys, and every difference and
     every reported number is recomputed from the states.
@@ -195,8 +204,8 @@ def evidence(
             require_prior=prior,
         ).bundle
     checked = ["signature", "form", *(["inclusion"] if log else []), *(["cosignatures"] if witness_keys else [])]
-    checked += ["commitments", "state", *(["prior state"] if bundle.prior is not None else []), "optimality"]
-    checked += [word for word, part in (("proof", bundle.proof), ("reference", bundle.reference)) if part is not None]
+    checked += ["commitments", "state", *(["prior state"] if bundle.prior is not None else []), "weights"]
+    checked += ["proof"] if bundle.proof is not None else []
     entries = int(bundle.keys.shape[0])
     context.show(
         {"verified": True, "checked": checked, "entries": entries},
@@ -264,6 +273,48 @@ def proof(
         {"verified": True, **groups}, f"{file.name}: {groups['reserve']} of {claimed.size} weights are exactly zero"
     )
     show_verified(context, ["partition"])
+
+
+def state(
+    context: CommandContext,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A memory that was saved to a file; else --memory.")
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option("--memory", metavar="NAME", help="Check this memory of the store.")
+    ] = None,
+) -> None:
+    """Verify weights bit by bit: recompute them from the keys, without any solver.
+
+    The right weights are the doubles nearest to the exact optimum of keys, cap and width, so they are the same whatever
+    was ever added or erased. They are evaluated in ball arithmetic, and every coefficient and the offset are compared.
+    """
+    from expunge.cli.output import show_verified
+    from expunge.verify.state import verify_state
+    from expunge.verify.state_file import SavedState, read_state
+
+    if (file is None) == (memory is None):
+        raise InputError("give FILE, or --memory, and not both")
+    if file is not None:
+        claimed = read_state(file)
+    else:
+        with context.store() as store:
+            held = store[memory or ""].solution
+        problem = held.problem
+        claimed = SavedState(problem.keys, held.coefficients, held.offset, problem.cap, problem.sigma)
+    with context.progress("Recomputing", len(claimed.keys)) as step:
+        found = verify_state(
+            claimed.keys, claimed.coefficients, claimed.offset, cap=claimed.cap, sigma=claimed.sigma, watch=step
+        )
+    name = file.name if file is not None else memory
+    context.show(
+        {"verified": True, "checked": ["coefficients", "offset"], **vars(found)},
+        f"{name}: {found.entries} coefficients and the offset are the exact ones, to the last bit "
+        f"({found.margin} margin, {found.bound} bound, {found.reserve} reserve; {found.bits} bits)",
+    )
+    if found.bounded:
+        context.note(f"{found.bounded} slacks far from zero were bounded in double precision, not in balls.")
+    show_verified(context, ["coefficients", "offset"])
 
 
 def _check_subject(event: Event | None, subject: str | None, salt: str | None) -> None:

@@ -25,7 +25,7 @@ from expunge.types import Matrix, Vector
 
 __all__ = ["ERASURES", "Projection", "erased_content", "map_content", "projection_of"]
 
-ERASURES = ("certified_zero", "decrement", "rescued")
+ERASURES = ("certified_zero", "decrement")
 
 _MAX_DENSE = 512
 _GRID_POINTS = 72

@@ -16,7 +16,6 @@ from fastapi import Header, Query, Request
 from starlette.responses import Response
 
 from expunge.errors import ExpungeError, InputError, Refused, StoreError
-from expunge.memory.receipt import Receipt
 from expunge.service.auth import context_of, memory_of, needs, router
 from expunge.service.json_response import JsonResponse, preview_content, response_with_etag
 from expunge.service.problems import problem_details
@@ -178,12 +177,12 @@ async def _run_edit(request: Request, action: str, edit: Edit, if_match: str | N
             if memory.name not in context.store:
                 raise InputError("the memory was dropped in the meantime", code="not-found") from None
             raise
-        if isinstance(done, Receipt):
+        if isinstance(done, SignedReceipt):
             context.metrics.observe_edit(action, done, time.perf_counter() - started)
         return done
 
     done = await context.executor.edit(memory.uuid, run)
-    request.state.outcome = done.outcome if isinstance(done, Receipt) else "preview"
+    request.state.outcome = done.outcome if isinstance(done, SignedReceipt) else "preview"
     request.state.leaf = done.index if isinstance(done, SignedReceipt) else None
     return done
 

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
-    "Attempt",
     "BatchItem",
     "BatchResult",
     "Check",
@@ -34,7 +33,7 @@ __all__ = [
 
 Number = float | Literal["inf", "-inf", "nan"]
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-Outcome = Literal["admitted", "certified_zero", "decrement", "rescued", "refused", "noop", "pruned", "rebuilt"]
+Outcome = Literal["admitted", "certified_zero", "decrement", "refused", "noop", "pruned", "rebuilt"]
 Group = Literal["margin", "bound", "reserve"]
 Item = TypeVar("Item")
 
@@ -63,21 +62,12 @@ class Check(ResponseBody):
     passed: bool
 
 
-class Attempt(ResponseBody):
-    """One way that was tried."""
-
-    path: str
-    worst: Number | None
-    passed: bool
-    error: str | None
-
-
 class Refusal(ResponseBody):
-    """Why an edit was refused: what was measured, and the most that would have been allowed."""
+    """Why an edit was refused: how many were asked for and how many allowed, where these are counts."""
 
     reason: Literal["too_few_entries", "no_acceptable_state", "would_end_warranties", "legal_hold"]
-    measured: Number
-    allowed: Number
+    measured: float | None
+    allowed: float | None
 
 
 class Receipt(ResponseBody):
@@ -87,14 +77,10 @@ class Receipt(ResponseBody):
     outcome: Outcome
     applied: list[str]
     refusal: Refusal | None
-    check: Check
-    attempts: list[Attempt]
     covers: str
     does_not_cover: list[str]
     state_before: Digest
     state_after: Digest
-    seconds: float
-    pivots: int
     details: dict[str, Any]
     index: int | None = None
     memory: str | None = None
@@ -113,8 +99,8 @@ class Problem(ResponseBody):
     code: str
     exit_code: int
     instance: str | None = None
-    measured: Number | None = None
-    allowed: Number | None = None
+    measured: float | None = None
+    allowed: float | None = None
     receipt: Receipt | None = None
     fields: list[FieldError] | None = None
 
@@ -130,9 +116,11 @@ class Preview(ResponseBody):
     changed_coefficients: int
     readout_change: Number
     probes: int
+    ended: list[str]
     expired: list[str]
     reactivated: list[str]
     reason: str | None
+    notice: str | None
 
 
 class Page(ResponseBody, Generic[Item]):

@@ -9,7 +9,7 @@ import numpy as np
 
 from expunge.errors import ExpungeError, Refused, StoreError
 from expunge.memory.memory import Memory
-from expunge.memory.receipt import Outcome, Receipt
+from expunge.memory.receipt import FORGET_NOTICE, Receipt, RecordedOutcome
 from expunge.memory.version import Version
 from expunge.store.legal_holds import Hold, hold_reason, holds_on_entries
 from expunge.store.row_writer import erased_ids
@@ -32,19 +32,21 @@ class Preview:
 
     ``readout_change`` is the largest change of a readout at ``probes`` of the remaining keys, in units of the value
     range (of one, where all values are equal); ``changed_coefficients`` counts entries whose weight would move. A
-    refused edit has its ``reason``, and changes nothing.
+    refused edit has its ``reason``, and changes nothing. ``notice`` says what a pruning in the mode *forget* entails.
     """
 
-    outcome: Outcome
+    outcome: RecordedOutcome
     applied: tuple[str, ...]
     size: int
     deletable: int
     changed_coefficients: int = 0
     readout_change: float = 0.0
     probes: int = 0
+    ended: tuple[str, ...] = ()
     expired: tuple[str, ...] = ()
     reactivated: tuple[str, ...] = ()
     reason: str | None = None
+    notice: str | None = None
 
 
 def preview_edit(memory: Memory, edit: Edit, holds: list[Hold]) -> Preview:
@@ -85,15 +87,17 @@ def _preview_of(before: Version, after: Version, receipt: Receipt) -> Preview:
     spread = float(np.max(np.ptp(before.values, axis=0))) or 1.0
     difference = np.abs(before.readout(keys) - after.readout(keys))
     return Preview(
-        outcome=receipt.outcome,
+        outcome=receipt.recorded_outcome,
         applied=receipt.applied,
         size=after.size,
         deletable=after.deletable,
         changed_coefficients=sum(old[name] != new[name] for name in staying),
         readout_change=float(np.max(difference)) / spread,
         probes=keys.shape[0],
+        ended=tuple(receipt.details.get("ended", ())),
         expired=tuple(receipt.details.get("expired", ())),
         reactivated=tuple(receipt.details.get("reactivated", ())),
+        notice=FORGET_NOTICE if receipt.details.get("mode") == "forget" else None,
     )
 
 

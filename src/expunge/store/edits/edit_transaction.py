@@ -13,7 +13,7 @@ from expunge.memory.version import Version
 from expunge.store.backends.database import CheckedConnection, Database
 from expunge.store.edits.crash_points import crash_point
 from expunge.store.edits.idempotency import Request
-from expunge.store.edits.signed_receipt import SignedReceipt, receipt_to_json, refusal_to_json
+from expunge.store.edits.signed_receipt import SignedReceipt, refusal_to_json
 from expunge.store.identity import Identity
 from expunge.store.ledger_tables import LedgerWriter
 from expunge.store.legal_holds import Hold, hold_reason, holds_on_entries, read_holds
@@ -115,7 +115,7 @@ class EditTransaction:
             self._request.save_answer(
                 self._connection,
                 {
-                    "receipt": receipt_to_json(signed),
+                    "receipt": signed.to_json(),
                     "refusal": None if problem is None else refusal_to_json(problem),
                     "commitment": None if admitted is None else admitted.hex(),
                 },
@@ -149,8 +149,8 @@ class EditTransaction:
         )
         envelope = identity.sign(statement)
         crash_point("signed")
-        leaf = ledger_writer.append(envelope, receipt.outcome, context.uuid, after.edit)
-        if receipt.details.get("expired"):
+        leaf = ledger_writer.append(envelope, receipt.recorded_outcome, context.uuid, after.edit)
+        if receipt.details.get("expired") or receipt.details.get("ended"):
             notice = attest_expiry(
                 receipt,
                 before,

@@ -254,7 +254,7 @@ class _Restoration:
             erased_again=self._erased,
             dropped=tuple(sorted(row.name for row in rows if row.uuid in history.dropped)),
             lost=self._lost,
-            edits_lost=sum(kind in ("created", "admitted", "rescued", "rebuilt", "pruned") for kind in later),
+            edits_lost=sum(kind in ("created", "admitted", "rebuilt", "pruned") for kind in later),
             holds_lost=holds_lost,
         )
 
@@ -297,7 +297,7 @@ class _Restoration:
                 initial_size=memory.initial_size,
                 forgotten=loaded.forgotten.commitments,
             )
-            statements.append((statement, receipt.outcome, after.edit))
+            statements.append((statement, receipt.recorded_outcome, after.edit))
 
         memory.journal = journal
         if names:

@@ -60,7 +60,7 @@ class Certificates {
         this.list,
         empty(
           "No entry has been pruned.",
-          "Pruning drops entries that are proved to weigh nothing, each under a warranty: `expunge prune`.",
+          "Pruning drops entries that are proved to weigh nothing, each under a warranty: `expunge prune`. It keeps the content aside unless told to forget it; certificates of forgotten entries end with the first erasure of an entry that was live at the pruning.",
         ),
       );
     this.live.textContent = `Live: as of edit ${count(this.memory.edit)}.`;

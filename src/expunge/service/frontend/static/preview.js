@@ -5,6 +5,7 @@ import { count, percent, plural, short } from "./numbers.js";
 import { previewText } from "./receipt_text.js";
 
 const LISTED = 12;
+const ENDED = "Certificates of forgotten entries end when an entry goes that was live at their pruning.";
 const NOT_COVERED = "This reaches the store, and no copy made before: backups, exports, models that saw the entry.";
 
 export function preview(seen, memory, confirm) {
@@ -16,6 +17,7 @@ export function preview(seen, memory, confirm) {
     h("p", { class: "lead" }, previewText(seen)),
     refused ? null : changes(seen, memory),
     refused ? null : ids(seen.applied),
+    refused || !seen.ended.length ? null : h("p", { class: "muted" }, ENDED),
     refused ? null : h("p", { class: "muted" }, NOT_COVERED),
     refused ? null : button(`Erase ${plural(seen.applied.length, "entry", "entries")} for good`, confirm),
   );
@@ -35,7 +37,8 @@ function changes(seen, memory) {
         ? `at most ${percent(seen.readout_change)} of the value range, at ${plural(seen.probes, "key")} tried`
         : "nothing",
     ),
-    fact("Certificates that end", seen.expired.length ? count(seen.expired.length) : "none"),
+    fact("Certificates that end for good", seen.ended.length ? count(seen.ended.length) : "none"),
+    fact("Certificates that expire", seen.expired.length ? count(seen.expired.length) : "none"),
     fact("Back from the archive", archived),
   );
 }

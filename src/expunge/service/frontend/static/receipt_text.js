@@ -8,7 +8,6 @@ export const OUTCOMES = {
   admitted: "admitted",
   certified_zero: "deleted",
   decrement: "deleted",
-  rescued: "rescued",
   refused: "refused",
   noop: "nothing to do",
   pruned: "pruned",
@@ -60,12 +59,11 @@ export function receiptText(receipt) {
     admitted: "One entry was admitted.",
     certified_zero: `${entries} ${was} deleted. ${receipt.applied.count === 1 ? "It" : "They"} weighed exactly nothing, so no answer changed.`,
     decrement: `${entries} ${was} deleted, and the memory was solved again without ${receipt.applied.count === 1 ? "it" : "them"}.`,
-    rescued: `${entries} ${was} ${receipt.action === "admission" ? "admitted" : "deleted"} by a rescue: the first way failed its check, a later one passed.`,
     refused: `The ${receipt.action} was refused: ${REASONS[receipt.refusal?.reason]}. The memory is what it was before.`,
     noop: `There was nothing to do for this ${receipt.action}.`,
-    pruned: `${entries} ${was} pruned, proved to weigh exactly nothing${receipt.pruning?.mode === "forget" ? "; the content is gone" : "; the content is kept aside"}.`,
+    pruned: `${entries} ${was} pruned, proved to weigh exactly nothing${receipt.pruning?.mode === "forget" ? "; the content is gone. The first erasure of an entry that was live then ends their certificates" : "; the content is kept aside"}.`,
     rebuilt: "The memory was solved afresh at a new cap.",
-    expired: `${plural(receipt.expired.count, "certificate")} of pruned entries ended.`,
+    expired: "A notice about certificates of pruned entries, apart from the receipt of the edit.",
     restored:
       "The memory went back to an older state, from a backup; erasures since then are applied again after this.",
   };
@@ -74,8 +72,12 @@ export function receiptText(receipt) {
 
 function warrantyText(receipt) {
   const parts = [];
-  if (receipt.outcome !== "expired" && receipt.expired.count)
-    parts.push(`That ended ${plural(receipt.expired.count, "certificate")}.`);
+  if (receipt.ended.count)
+    parts.push(
+      `${plural(receipt.ended.count, "certificate")} of forgotten entries ended for good: the numbers behind ${receipt.ended.count === 1 ? "it" : "them"} could tell what was erased, and are gone.`,
+    );
+  if (receipt.expired.count)
+    parts.push(`${plural(receipt.expired.count, "certificate")} expired: not proved with the present entries.`);
   if (receipt.reactivated.count)
     parts.push(`${plural(receipt.reactivated.count, "entry", "entries")} came back from the archive.`);
   if (receipt.renewed.count)
@@ -110,8 +112,6 @@ export function leafText(leaf) {
     case "certified_zero":
     case "decrement":
       return `${entries} deleted`;
-    case "rescued":
-      return `${entries ?? "an edit"} rescued`;
     case "admitted":
       return "1 entry admitted";
     case "pruned":

@@ -13,7 +13,7 @@ const FACTS = {
   subject_erased: ["memories"],
 };
 // Outcomes of a subject's deletion in one memory: those that erase, and those that leave everything.
-const ERASED = ["certified_zero", "decrement", "rescued"];
+const ERASED = ["certified_zero", "decrement"];
 const KEPT = ["noop", "refused", "failed"];
 
 export function parseEvent({ type, subjects, predicate }) {

@@ -5,12 +5,11 @@ import { checkFields, isObject } from "./canonical.js";
 import { fromFloatHex, isSha256Hex } from "./encoding.js";
 import { fail, show } from "./failure.js";
 
-export const PUBLISHED = 1e-9;
-const SMALLEST = 2 ** -40;
 const REASONS = ["too_few_entries", "no_acceptable_state", "would_end_warranties", "legal_hold", "state_conflict"];
+// Refusals whose two numbers are counts of entries or certificates; the others have none.
+const COUNTED = ["too_few_entries", "would_end_warranties", "legal_hold"];
 const TIME = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$/;
 const WORD = /^[a-z][a-z0-9_-]{0,31}$/;
-const CLASS = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
 const VERSION = /^[0-9A-Za-z][0-9A-Za-z.+!_-]{0,63}$/;
 
 export function object(value, what, names, error) {
@@ -30,20 +29,6 @@ export function number(value, what, error, most = 1e300) {
   if (found === null || !(found >= 0 && found <= most) || Object.is(found, -0)) {
     fail(error, `${what} is not the hexadecimal spelling of a number of at least 0`);
   }
-  return found;
-}
-
-// An error rounded up to a power of two, at least 2^-40; to the published tolerance where that comes first.
-function atMost(error) {
-  if (error === Infinity) return Infinity;
-  let power = SMALLEST;
-  while (power < error) power *= 2;
-  return error <= PUBLISHED && PUBLISHED < power ? PUBLISHED : power;
-}
-
-function bound(value, what, error) {
-  const found = number(value, what, error, Infinity);
-  if (found !== atMost(found)) fail(error, `${what} is not a residual rounded up`);
   return found;
 }
 
@@ -101,50 +86,24 @@ export function problem(value) {
   return { cap, sigma, dimension, initial };
 }
 
-export function residuals(value, what, error) {
-  const item = object(value, what, ["mass", "box", "stationarity"], error);
-  const [mass, box, stationarity] = ["mass", "box", "stationarity"].map((name) =>
-    bound(item[name], `${what}: ${name}`, error),
-  );
-  return { mass, box, stationarity };
-}
-
-export function attempts(value) {
-  const error = "receipt-attempts-invalid";
-  if (!Array.isArray(value)) fail(error, "attempts is not a list");
-  return value.map((entry) => {
-    const item = object(entry, "an attempt", ["path", "check", "seconds", "error"], error);
-    if ((item.check === null) === (item.error === null))
-      fail(error, "an attempt has either residuals or the class of an error");
-    return {
-      path: text(item.path, "path", WORD, error),
-      check: item.check === null ? null : residuals(item.check, "an attempt", error),
-      seconds: number(item.seconds, "seconds of an attempt", error),
-      error: item.error === null ? null : text(item.error, "error", CLASS, error),
-    };
-  });
-}
-
-export function reference(value) {
-  const error = "receipt-reference-invalid";
-  const names = ["backend", "residual", "readout_difference", "denominator", "probes"];
-  const item = object(value, "reference", names, error);
-  oneOf(item.denominator, "denominator", ["value_range", "one"], error);
-  return {
-    backend: text(item.backend, "backend", WORD, error),
-    residual: bound(item.residual, "residual of the reference", error),
-    difference: bound(item.readout_difference, "readout difference", error),
-    denominator: item.denominator,
-    probes: integer(item.probes, "probes", error, 1),
-  };
+// Only a state that passes the check is ever signed.
+export function checkVerdict(value) {
+  const error = "receipt-check-invalid";
+  const item = object(value, "check", ["passed", "tolerance"], error);
+  if (typeof item.passed !== "boolean" || item.tolerance !== "published")
+    fail(error, "the check is not a verdict at the published tolerance");
+  if (!item.passed) fail("receipt-check-failed", "the state after the edit did not pass the check");
 }
 
 export function refusal(value) {
   const error = "receipt-refusal-invalid";
   const item = object(value, "refusal", ["reason", "measured", "allowed"], error);
   oneOf(item.reason, "reason", REASONS, error);
-  const side = (name) => (item[name] === null ? null : number(item[name], name, error, Infinity));
-  return { reason: item.reason, measured: side("measured"), allowed: side("allowed") };
+  for (const name of ["measured", "allowed"]) {
+    if (COUNTED.includes(item.reason)) integer(item[name], name, error);
+    else if (item[name] !== null) fail(error, `a refusal for ${item.reason} states no numbers`);
+  }
+  return item;
 }
 
 export function pruning(value) {

@@ -4,28 +4,24 @@
 import { fromFloatHex } from "./encoding.js";
 import { fail, show } from "./failure.js";
 import {
-  PUBLISHED,
-  attempts,
+  checkVerdict,
   digest,
   integer,
   listed,
-  number,
   object,
   oneOf,
   problem,
   pruning,
-  reference,
   refusal,
-  residuals,
   sizes,
   solver,
   text,
   time,
 } from "./fields.js";
 
-export const RECEIPT_TYPE = "urn:expunge:receipt:v1";
+export const RECEIPT_TYPE = "urn:expunge:receipt:v2";
 
-const TOLERANCES = { acceptance: 1e-5, partition: 1e-7, published: PUBLISHED };
+const TOLERANCES = { acceptance: 1e-5, partition: 1e-7, published: 1e-9 };
 const ACTIONS = ["creation", "admission", "deletion", "pruning", "rebuild", "expiry", "restoration"];
 const DOES_NOT_COVER = ["prior_copies", "re_encoding", "model_weights", "changed_cap", "admissions_without_warranty"];
 const EDITS = ["admission", "deletion", "pruning", "rebuild"];
@@ -35,7 +31,6 @@ const RULES = {
   admitted: [["admission"], "fresh_fit", true],
   certified_zero: [["deletion"], "no_readout_change", null],
   decrement: [["deletion"], "fresh_fit", true],
-  rescued: [["admission", "deletion"], "fresh_fit", true],
   refused: [EDITS, "nothing", false],
   noop: [EDITS, "nothing", false],
   pruned: [["pruning"], "no_readout_change_under_warranty", true],
@@ -51,17 +46,14 @@ const FIELDS = [
   "time",
   "applied",
   "problem",
-  "check",
-  "attempts",
   "solver",
-  "seconds",
   "pruning",
   "refusal",
-  "reference",
   "covers",
   "state",
   "entries",
   "warranties",
+  "check",
   "tolerances",
   "does_not_cover",
 ];
@@ -78,7 +70,7 @@ export function parseReceipt(statement) {
   const warranties = object(
     found.warranties,
     "warranties",
-    ["expired", "renewed", "reactivated"],
+    ["ended", "expired", "renewed", "reactivated"],
     "receipt-commitments-invalid",
   );
   const receipt = {
@@ -92,20 +84,18 @@ export function parseReceipt(statement) {
     entries: { before: sizes(entries.before, "entries before"), after: sizes(entries.after, "entries after") },
     applied: listed(found.applied, "applied"),
     problem: problem(found.problem),
-    check: residuals(found.check, "check", "receipt-check-invalid"),
-    attempts: attempts(found.attempts),
     solver: solver(found.solver),
-    seconds: number(found.seconds, "seconds", "receipt-seconds-invalid"),
+    ended: listed(warranties.ended, "ended"),
     expired: listed(warranties.expired, "expired"),
     renewed: listed(warranties.renewed, "renewed"),
     reactivated: listed(warranties.reactivated, "reactivated"),
     pruning: found.pruning === null ? null : pruning(found.pruning),
     refusal: found.refusal === null ? null : refusal(found.refusal),
-    reference: found.reference === null ? null : reference(found.reference),
     restoredEdit: restoredEdit(found),
     covers: found.covers,
     doesNotCover: found.does_not_cover,
   };
+  checkVerdict(found.check);
   const tolerances = object(found.tolerances, "tolerances", Object.keys(TOLERANCES), "receipt-tolerances-invalid");
   if (
     Object.entries(TOLERANCES).some(
@@ -122,7 +112,6 @@ export function parseReceipt(statement) {
   }
   checkStates(receipt);
   checkEntries(receipt);
-  checkAttempts(receipt);
   checkSubjects(receipt, statement.subjects);
   return receipt;
 }
@@ -159,7 +148,7 @@ function checkStates(receipt) {
   }
 }
 
-function addsUp({ outcome, action, entries, applied, reactivated, renewed, expired }) {
+function addsUp({ outcome, action, entries, applied, reactivated, renewed, expired, ended, pruning: pruned }) {
   // Each number is exact; sums of them need not be.
   const exact = (size) => ({ live: BigInt(size.live), pruned: BigInt(size.pruned) });
   const [before, after] = [exact(entries.before), exact(entries.after)];
@@ -167,13 +156,16 @@ function addsUp({ outcome, action, entries, applied, reactivated, renewed, expir
   const same = before.live === after.live && before.pruned === after.pruned;
   const [count, back, named] = [applied.count, reactivated.count, applied.commitments.length].map(BigInt);
   const nothing = count === 0n && back === 0n && renewed.count === 0;
+  const over = BigInt(ended.count) + BigInt(expired.count);
   if (outcome === "created")
     return total(before) === 0n && after.pruned === 0n && after.live === count && [0n, count].includes(named);
-  if (outcome === "refused" || outcome === "noop") return same && nothing && expired.count === 0;
-  if (outcome === "expired") return same && nothing && expired.count > 0;
-  if (outcome === "restored") return nothing && expired.count === 0;
+  if (outcome === "refused" || outcome === "noop") return same && nothing && over === 0n;
+  if (outcome === "expired") return same && nothing && over > 0n;
+  if (outcome === "restored") return nothing && over === 0n;
   if (action === "admission") {
-    return named === 1n && count === 1n && total(after) - total(before) === 1n && after.live === before.live + 1n + back;
+    // Only what takes entries away for good, or changes the cap, ends certificates.
+    const one = named === 1n && count === 1n && ended.count === 0;
+    return one && total(after) - total(before) === 1n && after.live === before.live + 1n + back;
   }
   if (action === "deletion") {
     // Some may have been pruned before; the others were live.
@@ -186,7 +178,8 @@ function addsUp({ outcome, action, entries, applied, reactivated, renewed, expir
       count === before.live - after.live &&
       total(before) === total(after) &&
       back === 0n &&
-      [0n, count].includes(named)
+      [0n, count].includes(named) &&
+      (pruned?.mode === "forget" || ended.count === 0)
     );
   }
   return count === 0n && total(before) === total(after) && after.live === before.live + back;
@@ -200,27 +193,6 @@ function checkEntries(receipt) {
     `${receipt.outcome}: ${before.live} live and ${before.pruned} pruned before, ${after.live} and ${after.pruned} after ` +
       "do not follow from what was applied",
   );
-}
-
-const worst = (check) => Math.max(check.mass, check.box, check.stationarity);
-
-function checkAttempts({ outcome, attempts: tried, check, refusal: refused }) {
-  if (worst(check) > PUBLISHED)
-    fail("receipt-check-failed", `residual ${worst(check).toPrecision(3)} exceeds ${PUBLISHED}`);
-  const passed = tried.map((attempt) => attempt.check !== null && worst(attempt.check) <= PUBLISHED);
-  const last = tried.at(-1)?.check;
-  const endsWell =
-    passed.at(-1) === true && ["mass", "box", "stationarity"].every((name) => last[name] === check[name]);
-  const all = passed.every(Boolean);
-  const none = tried.length === 0;
-  let agree = none;
-  if (outcome === "admitted" || outcome === "decrement") agree = endsWell && all;
-  else if (outcome === "certified_zero") agree = none || (endsWell && all);
-  else if (outcome === "rescued") agree = endsWell && !all;
-  else if (outcome === "pruned") agree = endsWell;
-  else if (refused?.reason === "no_acceptable_state") agree = !none && !passed.at(-1);
-  else if (["refused", "rebuilt", "created"].includes(outcome)) agree = true;
-  if (!agree) fail("receipt-attempts-mismatch", `the outcome ${outcome} does not follow from ${tried.length} attempts`);
 }
 
 function checkSubjects({ before, after }, subjects) {

@@ -58,7 +58,7 @@ export async function verifyLeaf({ envelope, proof, trust }) {
             return "an event of the store: it has no numbers to compare";
           }
           const receipt = parseReceipt(statement);
-          return `${receipt.outcome}: states, entries, attempts and coverage agree`;
+          return `${receipt.outcome}: states, entries and coverage agree`;
         },
       ],
     ],
