@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expunge import Memory, Refused
+from expunge.memory.receipt import Receipt
 from expunge.memory.snapshot import pack, unpack
 from expunge.solver.attempts import Attempt
 
@@ -114,7 +115,7 @@ def play(seed: int, number: int, *, edits: int = 10, largest: int = 40) -> Histo
             history.acts[act] += 1
         except Refused as refusal:
             history.refused += 1
-            if refusal.receipt is not None:
+            if isinstance(refusal.receipt, Receipt):
                 history.attempts.extend(refusal.receipt.attempts)
     return history
 

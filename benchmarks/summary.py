@@ -1,6 +1,6 @@
 """Tables from the JSON that the benchmarks wrote: `python benchmarks/summary.py` prints them.
 
-`python benchmarks/summary.py --write` puts them into README.md and the training guide; a test compares.
+`python benchmarks/summary.py --write` puts them into README.md and the documents; a test compares.
 """
 
 from __future__ import annotations
@@ -128,9 +128,47 @@ def gate() -> str:
     return "\n".join(lines)
 
 
+def attacks() -> str:
+    before = {(row["attack"], row["sees"]): row for row in read("attacks-before")["attacks"]}
+    lines = [
+        "| attack (`make attacks`) | the attacker sees | trials | found before | found now | advantage now |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in read("attacks")["attacks"]:
+        old = before.get((row["attack"], row["sees"]))
+        share = "–" if old is None else f"{old['found']:,} of {old['trials']:,}"
+        low, high = row["interval"]
+        lines.append(
+            f"| {row['attack']} | {row['sees']} | {row['trials']:,} | {share} | {row['found']:,} "
+            f"| {row['advantage']:.3f} [{low:.3f}, {high:.3f}] |"
+        )
+    return "\n".join(lines)
+
+
+def twins() -> str:
+    found = read("twins")
+    total = found["histories"]
+    counts = {
+        "random histories, bit-equal to a fresh fit, a permuted fit and independent balls": found["bit_equal"],
+        "with a pruning, a restore and a re-admission": found["with_prune_restore_and_readmit"],
+        "whose save file was compared byte by byte": found["save_files_compared"],
+        "in which balls were needed": found["histories_that_needed_balls"],
+        "with an edit refused as beyond stated limits": found["beyond_stated_limits"],
+    }
+    lines = ["| `make twins` | histories |", "|---|---|"]
+    lines += [f"| {name} | {count:,} of {total:,} |" for name, count in counts.items()]
+    balls, decided = found["edits_that_needed_balls"], found["edits_with_bits_to_decide"]
+    lines.append(
+        f"| edits that needed balls | {balls:,} of {decided:,}, {found['seconds_in_edits_with_balls']:g} s in all |"
+    )
+    return "\n".join(lines)
+
+
 PLACES = (
     (ROOT / "README.md", "results", summary),
     (ROOT / "docs" / "guides" / "training.md", "gate", gate),
+    (ROOT / "docs" / "concepts" / "nothing-remembers.md", "attacks", attacks),
+    (ROOT / "docs" / "concepts" / "nothing-remembers.md", "twins", twins),
 )
 
 

@@ -22,12 +22,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ball_optimum import Undecided, nearest_doubles
+from ball_optimum import Undecided, exact_readout, nearest_doubles
 from expunge import Memory, SolveError
 from expunge.memory.first_version import first_version
 from expunge.memory.snapshot import pack
 from expunge.problem.problem import Problem
-from histories import FAMILIES, play
+from histories import FAMILIES, History, play
 from record import describe, write_result
 
 RESULTS = Path(__file__).parent / "results"
@@ -44,12 +44,14 @@ class Outcome:
     edits: int = 0
     refused: int = 0
     rescued: int = 0
-    beyond: int = 0  # refused as beyond the stated limits
+    refused_fit: bool = False  # beyond the stated limits from the start
+    beyond: int = 0  # attempts of edits that were beyond the stated limits
     balls: int = 0  # edits that pairs of doubles did not decide
     balls_seconds: float = 0.0
     decided: int = 0  # edits that had last bits to decide
     saved: bool = False
     ties: int = 0
+    readout: float = 0.0  # largest error of a readout, over the range of the values
     check_seconds: float = 0.0
 
 
@@ -64,12 +66,15 @@ def compare(seed: int, number: int) -> Outcome:
     """Play one history and compare it with its twins."""
     found = Outcome(number, FAMILIES[number % len(FAMILIES)])
     try:
-        _compare(seed, number, found)
+        history = play(seed, number)
     except SolveError as problem:
-        if problem.code == "beyond-exact-limits":
-            found.beyond += 1
-        else:
+        # The first fit is refused: no history, and none is counted as equal.
+        found.refused_fit = problem.code == "beyond-exact-limits"
+        if not found.refused_fit:
             found.failures.append(f"{type(problem).__name__}: {problem}")
+        return found
+    try:
+        _compare(seed, number, history, found)
     except Undecided as problem:
         found.failures.append(f"the ball evaluation does not decide: {problem}")
     except Exception:
@@ -77,8 +82,7 @@ def compare(seed: int, number: int) -> Outcome:
     return found
 
 
-def _compare(seed: int, number: int, found: Outcome) -> None:
-    history = play(seed, number)
+def _compare(seed: int, number: int, history: History, found: Outcome) -> None:
     memory = history.memory
     found.special, found.edits = history.special, history.acts.total()
     found.refused, found.rescued = history.refused, history.rescued
@@ -121,13 +125,21 @@ def _compare(seed: int, number: int, found: Outcome) -> None:
         if pack(twin) != pack(memory):
             differs("the save file differs from that of a fresh fit")
 
-    keys, _ = memory.version.columns(archived=True)
-    guess = np.array([weights[name] for name in memory.version.columns(archived=True)[1][1]])
+    keys, columns = memory.version.columns(archived=True)
+    guess = np.array([weights[name] for name in columns[1]])
     exact = nearest_doubles(keys, memory.cap, memory.sigma, guess)
     if exact.coefficients.tobytes() != guess.tobytes():
         differs("coefficients differ from the doubles nearest to the exact optimum")
     if exact.offset.hex() != memory.offset.hex():
         differs("the offset differs from the double nearest to the exact one")
+    # One query at a key, one between keys, one away from all of them.
+    probes = np.array([memory.keys[0], centre, queries[-1]])
+    values = columns[0]
+    spread = float(np.ptp(values)) or 1.0
+    for probe, answer in zip(probes, memory.read(probes), strict=True):
+        truth = exact_readout(keys, values, exact.balls, memory.sigma, probe)
+        errors = (abs(float(ball.mid() - float(given))) for ball, given in zip(truth, answer, strict=True))
+        found.readout = max(found.readout, max(errors) / spread)
     found.ties, found.check_seconds = exact.ties, time.perf_counter() - started
 
 
@@ -166,9 +178,9 @@ def summary(seed: int, outcomes: list[Outcome], seconds: float) -> dict[str, obj
     return {
         "seed": seed,
         "histories": total,
-        "bit_equal": total - len(failed) - sum(one.beyond > 0 and not one.edits for one in outcomes),
+        "bit_equal": total - len(failed) - sum(one.refused_fit for one in outcomes),
         "failed": [{"number": one.number, "family": one.family, "failures": one.failures} for one in failed],
-        "beyond_stated_limits": sum(one.beyond > 0 for one in outcomes),
+        "beyond_stated_limits": sum(one.beyond > 0 or one.refused_fit for one in outcomes),
         "with_prune_restore_and_readmit": sum(one.special for one in outcomes),
         "save_files_compared": sum(one.saved for one in outcomes),
         "edits": sum(one.edits for one in outcomes),
@@ -179,6 +191,8 @@ def summary(seed: int, outcomes: list[Outcome], seconds: float) -> dict[str, obj
         "refused_edits": sum(one.refused for one in outcomes),
         "rescued_edits": sum(one.rescued for one in outcomes),
         "histories_with_ties": sum(one.ties > 0 for one in outcomes),
+        "worst_readout_error_of_range": max((one.readout for one in outcomes), default=0.0),
+        "readouts_off_by_more_than_1e-12": Counter(one.family for one in outcomes if one.readout > 1e-12),
         "seconds": round(seconds, 1),
         "by_family": {
             family: {"histories": count, "failed": sum(one.family == family for one in failed)}

@@ -1,4 +1,4 @@
-"""Reconstruction through a deletion (arXiv 2602.16697): the attacker saw the state *before* the erasure as well.
+"""Reconstruction of an erased entry (as in arXiv 2405.20272): the attacker saw the state *before* the erasure, too.
 
 The attacker holds the entries that remain and the code. Two cases in which it saw something before:
 
@@ -39,7 +39,6 @@ def from_coefficients(remaining: Matrix, alpha: Vector, offset: float, cap: floa
 
 def from_scores(
     remaining: Matrix,
-    values: Matrix,
     queries: Matrix,
     scores: Vector,
     *,

@@ -1,10 +1,10 @@
 """The attack on entries that *remain* (arXiv 2602.16697): deletion requests for one's own entries show someone else's.
 
 A reserve entry has weight 0: no published number depends on its key. The attacker owns some of the other entries and
-deletes them one after the other. When one of these erasures makes the victim active, the memory answers as a fresh fit of
-what remains must, and that fit depends on the victim's key. The attacker knows all entries but the victim, sees the
-answer change from what it would be without the victim, and solves for the key. Every memory whose deletion equals a refit
-has this property: exact erasure protects the erased entry, not the others.
+deletes them one after the other. When one of these erasures makes the victim active, the memory answers as a fresh
+fit of what remains must, and that fit depends on the victim's key. The attacker knows all entries but the victim,
+sees the answer change from what it would be without the victim, and solves for the key. Every memory whose deletion
+equals a refit has this property: exact erasure protects the erased entry, not the others.
 """
 
 from __future__ import annotations
@@ -49,6 +49,6 @@ def reveal_by_own_deletions(
             break
         scores = memory.score(queries)
         if known.score(queries).tobytes() != scores.tobytes():
-            options = {"cap": memory.cap, "sigma": memory.sigma}
-            return Revealed(hidden, count, from_scores(others, others, queries, scores, rng=rng, **options))
+            found = from_scores(others, queries, scores, cap=memory.cap, sigma=memory.sigma, rng=rng)
+            return Revealed(hidden, count, found)
     return Revealed(hidden, len(own), None)

@@ -6,6 +6,7 @@ import numpy as np
 
 from attackers.preprocessing import candidates_by_width, median_width, on_grid, row_from_mean
 from attackers.reconstruction import from_coefficients, from_scores
+from attackers.undeleted import reveal_by_own_deletions
 from expunge import Memory
 
 
@@ -35,8 +36,22 @@ def test_scores_from_before_give_the_erased_key_back() -> None:
     rng = np.random.default_rng(1)
     others, queries = np.delete(memory.keys, row, axis=0), rng.standard_normal((16, 4))
     scores = memory.score(queries)
-    found = from_scores(others, memory.values[1:], queries, scores, cap=memory.cap, sigma=2.0, rng=rng)
+    found = from_scores(others, queries, scores, cap=memory.cap, sigma=2.0, rng=rng)
     np.testing.assert_allclose(found, memory.keys[row], atol=1e-6)
+
+
+def test_own_deletions_show_a_reserve_entry_of_someone_else() -> None:
+    """Exact erasure protects the erased entry. It does not protect the others from whoever deletes."""
+    rng = np.random.default_rng([21, 0])
+    shown = 0
+    for _ in range(6):
+        memory = Memory.fit(rng.standard_normal((41, 4)), np.zeros((41, 1)), sigma=2.0, cap=1 / 16)
+        victim = memory.ids[int(memory.partition.reserve[0])]
+        own = [name for name in memory.ids if name != victim][:20]
+        answer = reveal_by_own_deletions(memory, victim, own, rng.standard_normal((16, 4)), rng)
+        assert answer.hidden_before
+        shown += answer.key is not None
+    assert shown > 0
 
 
 def test_a_mean_gives_a_row_back_and_a_median_few_candidates() -> None:
