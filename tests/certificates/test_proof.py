@@ -589,6 +589,7 @@ def test_the_verifier_imports_nothing_of_the_prover_or_solver() -> None:
         "expunge.errors",
         "expunge.problem.problem",
         "expunge.types",
+        "expunge.verify.ball_precision",
         "expunge.verify.kernel_intervals",
         "expunge.verify.optimum",
         "expunge.verify.proof_format",

@@ -49,6 +49,7 @@ from expunge.certificates.bounds import Sites, as_state
 from expunge.certificates.intervals import SLIGHT, UNIT, gamma, kernel_enclosure, similarity_enclosure
 from expunge.errors import InputError, VerificationError
 from expunge.types import IndexArray, Matrix, Vector
+from expunge.verify.ball_precision import ball_precision
 from expunge.verify.optimum import NearestOptimum, nearest_optimum
 from expunge.verify.proof_format import (
     FORMAT,
@@ -183,7 +184,7 @@ def _proved(
         if bits == FLOATING:
             attempt.floating()
         else:
-            with flint.ctx.workprec(bits):
+            with ball_precision(bits):
                 attempt.balls(bits)
         if bits == most_bits:
             break
