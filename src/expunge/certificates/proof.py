@@ -31,7 +31,6 @@ of caps, or too few bits.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import struct
 import time
@@ -52,13 +51,13 @@ from expunge.types import IndexArray, Matrix, Vector
 from expunge.verify.ball_precision import ball_precision
 from expunge.verify.optimum import NearestOptimum, nearest_optimum
 from expunge.verify.proof_format import (
-    FORMAT,
     MOST_BITS,
     Finding,
     Outcome,
     Proof,
     Quantity,
     Witness,
+    problem_digest,
     weights_digest,
 )
 
@@ -194,7 +193,7 @@ def _proved(
     return Proof(
         outcome=outcome,
         partition=partition,
-        digest=_digest(points, cap, sigma, partition),
+        digest=problem_digest(points, cap, sigma, partition),
         bits=bits,
         undecided=attempt.findings(OPEN) if outcome == "undecidable" else (),
         wrong=attempt.findings(WRONG) if outcome == "disproved" else (),
@@ -529,10 +528,3 @@ def _outward(ball: Any) -> tuple[float, float]:
         math.nextafter(float(ball.lower()), -math.inf),
         math.nextafter(float(ball.upper()), math.inf),
     )
-
-
-def _digest(points: Matrix, cap: float, sigma: float, partition: str) -> str:
-    """SHA-256 of everything that the statement is about."""
-    header = struct.pack("<QQdd", points.shape[0], points.shape[1], cap, sigma)
-    content = points.astype("<f8", copy=False).tobytes(order="C")
-    return hashlib.sha256(f"{FORMAT}\n".encode() + header + content + partition.encode()).hexdigest()
