@@ -26,7 +26,7 @@ from expunge.problem.check import check_state
 from expunge.problem.problem import cap_from
 from expunge.types import Matrix, Vector
 from expunge.verify.proof import GUARD, verify_proof
-from expunge.verify.proof_format import MOST_BITS, weights_digest
+from expunge.verify.proof_format import MOST_BITS, problem_digest, weights_digest
 from highprecision import Truth, solve_exactly
 from problems import PROBLEMS
 from raising import raises_code
@@ -489,7 +489,7 @@ def test_a_false_partition_with_a_right_digest_is_caught() -> None:
     twice = np.repeat(PAPER, [2, 1, 1], axis=0)
     proof = prove_partition(twice, [0.25, 0.25, 0.5, 0.0], cap=1.0, sigma=5.0)
     split = dataclasses.replace(proof, partition="mrmr")
-    split = dataclasses.replace(split, digest=prover._digest(twice, 1.0, 5.0, split.partition))
+    split = dataclasses.replace(split, digest=problem_digest(twice, 1.0, 5.0, split.partition))
     with raises_code("proof-copies-split"):
         verify_proof(split, twice, cap=1.0, sigma=5.0)
 
@@ -589,6 +589,7 @@ def test_the_verifier_imports_nothing_of_the_prover_or_solver() -> None:
         "expunge.errors",
         "expunge.problem.problem",
         "expunge.types",
+        "expunge.verify.ball_precision",
         "expunge.verify.kernel_intervals",
         "expunge.verify.optimum",
         "expunge.verify.proof_format",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+from flint import ctx
 
 from expunge import Memory
 from expunge.errors import InputError, StoreError, VerificationError
@@ -302,6 +304,21 @@ def test_the_watcher_sees_every_entry_once() -> None:
             watch=lambda count=count: count.append(1),  # type: ignore[misc]
         )
         assert len(count) == 30
+
+
+def test_threads_do_not_disturb_each_other() -> None:
+    """python-flint has one precision for the whole process; it is the same afterwards, and every state verifies."""
+    tie = fitted(np.vstack([np.repeat(SQUARE, [2, 3, 3, 3], axis=0), INNER]), cap=1 / 8, sigma=4.0)
+    plain = fitted(np.random.default_rng(13).standard_normal((30, 3)), cap=0.1, sigma=2.0)
+    before, interval = ctx.prec, sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(verified, [tie, plain] * 40))
+    finally:
+        sys.setswitchinterval(interval)
+    assert {state.bits for state in found} == {128, 256}
+    assert ctx.prec == before
 
 
 def test_nearest_doubles() -> None:

@@ -31,7 +31,6 @@ of caps, or too few bits.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import struct
 import time
@@ -49,15 +48,16 @@ from expunge.certificates.bounds import Sites, as_state
 from expunge.certificates.intervals import SLIGHT, UNIT, gamma, kernel_enclosure, similarity_enclosure
 from expunge.errors import InputError, VerificationError
 from expunge.types import IndexArray, Matrix, Vector
+from expunge.verify.ball_precision import ball_precision
 from expunge.verify.optimum import NearestOptimum, nearest_optimum
 from expunge.verify.proof_format import (
-    FORMAT,
     MOST_BITS,
     Finding,
     Outcome,
     Proof,
     Quantity,
     Witness,
+    problem_digest,
     weights_digest,
 )
 
@@ -183,7 +183,7 @@ def _proved(
         if bits == FLOATING:
             attempt.floating()
         else:
-            with flint.ctx.workprec(bits):
+            with ball_precision(bits):
                 attempt.balls(bits)
         if bits == most_bits:
             break
@@ -193,7 +193,7 @@ def _proved(
     return Proof(
         outcome=outcome,
         partition=partition,
-        digest=_digest(points, cap, sigma, partition),
+        digest=problem_digest(points, cap, sigma, partition),
         bits=bits,
         undecided=attempt.findings(OPEN) if outcome == "undecidable" else (),
         wrong=attempt.findings(WRONG) if outcome == "disproved" else (),
@@ -528,10 +528,3 @@ def _outward(ball: Any) -> tuple[float, float]:
         math.nextafter(float(ball.lower()), -math.inf),
         math.nextafter(float(ball.upper()), math.inf),
     )
-
-
-def _digest(points: Matrix, cap: float, sigma: float, partition: str) -> str:
-    """SHA-256 of everything that the statement is about."""
-    header = struct.pack("<QQdd", points.shape[0], points.shape[1], cap, sigma)
-    content = points.astype("<f8", copy=False).tobytes(order="C")
-    return hashlib.sha256(f"{FORMAT}\n".encode() + header + content + partition.encode()).hexdigest()

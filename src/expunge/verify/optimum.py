@@ -31,10 +31,11 @@ from fractions import Fraction
 from typing import Any, Final, NoReturn
 
 import numpy as np
-from flint import arb, arb_mat, ctx, fmpz, fmpz_mat
+from flint import arb, arb_mat, fmpz, fmpz_mat
 
 from expunge.errors import VerificationError
 from expunge.types import IndexArray, Matrix, Vector
+from expunge.verify.ball_precision import ball_precision
 from expunge.verify.kernel_intervals import UNIT, UP, similarity_interval
 
 __all__ = ["COMPLETE", "NearestOptimum", "nearest_double", "nearest_optimum"]
@@ -99,7 +100,7 @@ def nearest_optimum(
         )
     search = _Search(sites, partition, complete, watch)
     for bits in PRECISIONS:
-        with ctx.workprec(bits):
+        with ball_precision(bits):
             try:
                 return search.at(bits)
             except (_Undecided, ZeroDivisionError):

@@ -33,6 +33,7 @@ import numpy.typing as npt
 from expunge.errors import InputError, VerificationError
 from expunge.problem.problem import as_points
 from expunge.types import IndexArray, Matrix, Vector
+from expunge.verify.ball_precision import ball_precision
 from expunge.verify.kernel_intervals import UNIT, UP, kernel_interval, similarity_interval
 from expunge.verify.optimum import nearest_optimum
 from expunge.verify.proof_format import BOUND, MARGIN, MOST_BITS, RESERVE, Proof, problem_digest, weights_digest
@@ -210,7 +211,7 @@ class _Check:
     def ball_slacks(self, sites: IndexArray, bits: int) -> tuple[Vector, Vector]:
         """The same differences in ball arithmetic."""
         middle, radius = np.empty(sites.size), np.empty(sites.size)
-        with flint.ctx.workprec(bits):
+        with ball_precision(bits):
             balls = _Balls(self.keys, self.active, self.weights, self.sigma)
             reference = balls.similarity(int(self.margin[0]))
             for k, site in enumerate(sites.tolist()):
@@ -221,7 +222,7 @@ class _Check:
 
     def separated(self, inner: IndexArray, outer: IndexArray, bits: int) -> bool | None:
         """Whether every similarity in `inner` exceeds every one in `outer`; None if that is not certain."""
-        with flint.ctx.workprec(bits):
+        with ball_precision(bits):
             balls = _Balls(self.keys, self.active, self.weights, self.sigma)
             above = [balls.similarity(site) for site in inner.tolist()]
             below = [balls.similarity(site) for site in outer.tolist()]
@@ -255,7 +256,7 @@ class _Check:
     def ball_eigenvalue(self, bits: int, allowed: float) -> float:
         """The same in ball arithmetic; 0 where the defect is not below `allowed`."""
         size = self.margin.size
-        with flint.ctx.workprec(bits):
+        with ball_precision(bits):
             balls = _Balls(self.keys, self.active, self.weights, self.sigma)
             kernel = balls.square(self.margin.tolist())
             identity = flint.arb_mat(size, size, [int(i == j) for i in range(size) for j in range(size)])
