@@ -18,13 +18,10 @@ precision cannot tell from the midpoint of two doubles is the even one of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import flint
 import numpy as np
 from flint import arb, arb_mat, fmpz
 from numba import njit
@@ -33,6 +30,7 @@ from expunge.errors import SolveError
 from expunge.problem.kernel_pairs import kernel_pairs, pair_error, two_product, two_sum
 from expunge.solver.state import BOUND, MARGIN, RESERVE
 from expunge.types import IndexArray, Matrix, StatusArray, Vector
+from expunge.verify.ball_precision import ball_precision
 
 __all__ = ["ExactOptimum", "nearest", "pair_products", "solve_exactly"]
 
@@ -56,16 +54,6 @@ class ExactOptimum:
 
 class _Undecided(Exception):
     """A question that this precision does not answer."""
-
-
-@contextmanager
-def _precision(bits: int) -> Iterator[None]:
-    before = flint.ctx.prec
-    flint.ctx.prec = bits
-    try:
-        yield
-    finally:
-        flint.ctx.prec = before
 
 
 @njit(cache=True, nogil=True)
@@ -441,7 +429,7 @@ def solve_exactly(
     """
     walk = _Walk(keys, multiplicity, cap, sigma, status)
     for bits in PRECISIONS:
-        with _precision(bits):
+        with ball_precision(bits):
             walk.use(bits)
             try:
                 walk.start(guess) if not walk.alpha else None

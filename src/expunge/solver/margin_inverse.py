@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import flint
 import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat
@@ -12,6 +11,7 @@ from flint import arb, arb_mat
 from expunge.errors import SolveError
 from expunge.problem.kernel import kernel_block
 from expunge.types import Matrix
+from expunge.verify.ball_precision import ball_precision
 
 __all__ = ["margin_inverse", "refined_inverse"]
 
@@ -41,7 +41,7 @@ def _exact_inverse(keys: Matrix, sigma: float) -> Matrix:
     size = keys.shape[0]
     rows = [[arb(value) for value in row] for row in keys.tolist()]
     for bits in PRECISIONS:
-        with flint.ctx.workprec(bits):
+        with ball_precision(bits):
             square = arb(sigma) * arb(sigma)
             system = arb_mat(size + 1, size + 1)
             for i in range(size):
