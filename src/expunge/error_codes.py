@@ -258,6 +258,7 @@ CODES: dict[str, dict[str, dict[str, str]]] = {
             "log-problem-changed": "Cap, width or dimension of a memory changed without a rebuild.",
             "log-restoration-unknown": "A memory was restored to a state that the log has never seen.",
             "log-erasure-undone": "An erased entry is back: named again, or restored from a backup and not erased again.",
+            "log-certificate-ended": "A certificate that ended for good is said to expire, to be valid again, or to end once more.",
             "log-memory-dropped": "A receipt or an event is about a memory that was dropped before.",
             "log-event-mismatch": "An event of the store names a state, entries or a receipt that the log does not have.",
         },

@@ -325,6 +325,8 @@ def run_forgetting(ledger: Ledger) -> None:
     journal.do("expired", lambda: memory.admit([0.0, -9.0], 0.25, id="FAR"), notice=True)
     journal.do("renewed", lambda: memory.delete("FAR"))
     journal.do("ended", lambda: memory.delete(memory.ids[0]), notice=True)
+    journal.do("grown", lambda: memory.admit([9.0, 0.0], 0.25, id="NEAR"))
+    journal.do("later", lambda: memory.delete("NEAR"))
 
 
 def run_archive(ledger: Ledger) -> None:

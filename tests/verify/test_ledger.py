@@ -185,6 +185,7 @@ def test_a_summary_counts_receipts_that_are_there() -> None:
 
 ENTRIES = {"before": {"live": 33, "pruned": 0}, "after": {"live": 32, "pruned": 0}}
 ERASED = case("ward-decrement").predicate.applied.commitments[0]
+GONE = case("forgetting-renewed").predicate.applied.commitments[0]
 # (case, field, value, error): a receipt that is right by itself and does not follow from those before it.
 BREAKS: list[tuple[str, str, Any, str]] = [
     ("ward-decrement", "state.before", OTHER, "log-state-broken"),
@@ -205,6 +206,8 @@ BREAKS: list[tuple[str, str, Any, str]] = [
     ("ward-rescued-admission", "applied.commitments", [ERASED], "log-erasure-undone"),
     ("ward-rescued-deletion", "applied.commitments", [ERASED], "log-erasure-undone"),
     ("example-erased-again", "applied.commitments", [], "log-erasure-undone"),
+    ("forgetting-ended", "warranties.ended.commitments", [GONE], "log-erasure-undone"),
+    ("forgetting-ended-notice", "warranties.ended.commitments", [GONE], "log-erasure-undone"),
 ]
 
 
@@ -215,6 +218,15 @@ def test_a_receipt_that_does_not_follow(name: str, field: str, value: Any, error
     envelope = forge(made, put(document(made), path, value), subjects=True)
     with raises_code(error):
         replay(instead(made, envelope))
+
+
+@pytest.mark.parametrize("part", ["ended", "expired", "renewed"])
+def test_a_certificate_that_has_ended_neither_expires_nor_comes_back(part: str) -> None:
+    ended = case("forgetting-ended").predicate.ended.commitments
+    last = case("forgetting-later")
+    listed = {"commitments": [ended[0]], "count": 1}
+    with raises_code("log-certificate-ended"):
+        replay(instead(last, forge(last, put(document(last), ("warranties", part), listed))))
 
 
 def test_a_receipt_left_out() -> None:

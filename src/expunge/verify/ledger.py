@@ -123,6 +123,7 @@ class _History:
     admitted: set[str] = field(default_factory=set)
     erased: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)  # erased, and back since a restoration
+    ended: set[str] = field(default_factory=set)  # forgotten entries whose certificates have ended since
     dropped: bool = False
 
     def follow(self, index: int, receipt: Predicate) -> None:
@@ -135,6 +136,8 @@ class _History:
         if receipt.action == "restoration":
             follows = self._restored(where, receipt)
             self.pending = self._back(follows)
+            # The older state may have their numbers.
+            self.ended.clear()
         self._account(where, receipt)
         self._take(receipt, follows)
         self.last = receipt
@@ -199,6 +202,11 @@ class _History:
         named |= {*receipt.renewed.commitments, *receipt.reactivated.commitments}
         if undone := sorted((named & self.erased) - self.pending):
             raise VerificationError(f"{where}: {undone[0]} was erased before", code="log-erasure-undone")
+        # A notice repeats what the receipt before it ended.
+        again = () if receipt.outcome == "expired" else receipt.ended.commitments
+        certificates = {*again, *receipt.expired.commitments, *receipt.renewed.commitments}
+        if over := sorted(certificates & self.ended):
+            raise VerificationError(f"{where}: the certificate of {over[0]} ended before", code="log-certificate-ended")
 
     def _take(self, receipt: Predicate, follows: tuple[int, ...]) -> None:
         named = receipt.applied.commitments
@@ -206,6 +214,7 @@ class _History:
         erased = named if receipt.action == "deletion" else ()
         self.admitted.update(admitted)
         self.erased.update(erased)
+        self.ended.update(receipt.ended.commitments)
         self.pending.difference_update(erased)
         if not self.steps or receipt.outcome not in _STANDING:
             self.states.setdefault((receipt.state_after, receipt.after), []).append(len(self.steps))
