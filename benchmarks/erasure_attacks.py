@@ -209,7 +209,7 @@ class Attacks:
                     )
             note = f"worst readout {worst_readout:.1e} of range, coefficient {worst_weight:.1e}; {refused} refused"
             trials = each * len(SEPARATIONS)
-            yield Score(f"near-duplicates inexact, {name}", "coefficients, readouts", trials, wrong, wrong, note)
+            yield Score(f"near-duplicates wrong, {name}", "coefficients, readouts", trials, wrong, wrong, note)
 
     def game_a(self) -> Iterator[Score]:
         """Twins: one of two worlds once held x."""

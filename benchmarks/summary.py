@@ -128,21 +128,31 @@ def gate() -> str:
     return "\n".join(lines)
 
 
+# Rows of the attacks that the memory makes no promise about.
+NOT_PROMISED = (
+    *("game B, any", "game B, 20", "game C", "reconstruction", "a reserve entry that remains"),
+    *("a mean kept", "width"),
+)
+
+
 def attacks() -> str:
     before = {(row["attack"], row["sees"]): row for row in read("attacks-before")["attacks"]}
-    lines = [
-        "| attack (`make attacks`) | the attacker sees | trials | found before | found now | advantage now |",
-        "|---|---|---|---|---|---|",
+    promised = [
+        "| attack (`make attacks`) | the attacker sees | found before | found now | advantage now |",
+        "|---|---|---|---|---|",
     ]
+    others = ["| not promised | the attacker sees | found | advantage | |", "|---|---|---|---|---|"]
     for row in read("attacks")["attacks"]:
-        old = before.get((row["attack"], row["sees"]))
-        share = "–" if old is None else f"{old['found']:,} of {old['trials']:,}"
         low, high = row["interval"]
-        lines.append(
-            f"| {row['attack']} | {row['sees']} | {row['trials']:,} | {share} | {row['found']:,} "
-            f"| {row['advantage']:.3f} [{low:.3f}, {high:.3f}] |"
-        )
-    return "\n".join(lines)
+        found = f"{row['found']:,} of {row['trials']:,}"
+        advantage = f"{row['advantage']:.3f} [{low:.3f}, {high:.3f}]"
+        if row["attack"].startswith(NOT_PROMISED):
+            others.append(f"| {row['attack']} | {row['sees']} | {found} | {advantage} | {row['note']} |")
+        else:
+            old = before[row["attack"], row["sees"]]
+            share = f"{old['found']:,} of {old['trials']:,}"
+            promised.append(f"| {row['attack']} | {row['sees']} | {share} | {found} | {advantage} |")
+    return "\n".join([*promised, "", *others])
 
 
 def twins() -> str:
