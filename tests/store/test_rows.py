@@ -141,7 +141,9 @@ def test_many_deletions_compact_the_memory_and_the_numbers_follow(place: Place) 
     store.verify()
 
 
-def test_a_state_rescued_by_another_backend_is_stored_like_any_other(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_rescued_by_another_backend_is_stored_like_any_other(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     memory = fill(place.open())
 
     def broken(*_: Any, **__: Any) -> None:

@@ -1,7 +1,8 @@
 """The readout o(q) = Σ α κ(q, x) v / Σ α κ(q, x) and the similarity Σ α κ(q, x): the one implementation for all users.
 
 Kernel values of a readout are scaled by the nearest active key's, which cancels. A query far from every key therefore
-gets the limit of the formula rather than 0/0.
+gets the limit of the formula rather than 0/0. There the squared distances are long numbers whose differences decide:
+beyond FAR squared widths they are pairs of doubles, off by less than 2⁻¹⁰⁰ of themselves.
 
 Sums are the same bits on every machine, whatever the order of the entries, and however many queries are asked at once:
 `canonical_order` sorts the active entries by key and value, the exponential is our own, and eight partial sums are
@@ -15,12 +16,15 @@ from numba import njit
 
 from expunge.problem.exponential import EXPONENT_FLOOR, PART, exponentials
 from expunge.problem.kernel import squared_distances
+from expunge.problem.kernel_pairs import two_product, two_sum
 from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = ["canonical_order", "readout", "readout_in_order", "readout_weights", "similarity"]
 
 _FLOOR = EXPONENT_FLOOR
 LANES = 8
+# Squared distance to the nearest active key, over σ², beyond which distances are taken as pairs.
+FAR = 64.0
 
 
 def canonical_order(keys: Matrix, values: Matrix, coefficients: Vector) -> IndexArray:
@@ -49,6 +53,32 @@ def _transposed(keys: Matrix) -> Matrix:
 
 
 @njit(cache=True, nogil=True)
+def _far_exponents(tiles: Matrix, count: int, point: Vector, factor: float, out: Vector) -> None:
+    """out[j] ← factor · (D_j − least D) for squared distances D as pairs; `tiles` are transposed keys."""
+    dimension = point.size
+    high, low = np.zeros(out.size), np.zeros(out.size)
+    for start in range(0, count, PART):
+        for k in range(dimension):
+            row = tiles[start // PART * dimension + k]
+            for j in range(PART):
+                x, y = two_sum(point[k], -row[j])
+                p, q = two_product(x, x)
+                q += 2.0 * (x * y)
+                s, e = two_sum(high[start + j], p)
+                e += low[start + j] + q
+                t = s + e
+                low[start + j] = e - (t - s)
+                high[start + j] = t
+    nearest = 0
+    for j in range(1, count):
+        if high[j] < high[nearest] or (high[j] == high[nearest] and low[j] < low[nearest]):
+            nearest = j
+    least, rest = high[nearest], low[nearest]
+    for j in range(out.size):
+        out[j] = ((high[j] - least) + (low[j] - rest)) * factor
+
+
+@njit(cache=True, nogil=True)
 def _readout(keys: Matrix, values: Matrix, weights: Vector, points: Matrix, factor: float, out: Matrix) -> None:
     """Fill `out`, (m, dv); every array is in canonical order."""
     count, dimension = keys.shape
@@ -70,11 +100,16 @@ def _readout(keys: Matrix, values: Matrix, weights: Vector, points: Matrix, fact
                     total[j] += difference * difference
             for j in range(min(PART, count - start)):
                 least = min(least, total[j])
+        if least * factor < -FAR:
+            _far_exponents(tiles, count, points[i], factor, distance)
+        else:
+            for j in range(padded):
+                distance[j] = (distance[j] - least) * factor
         sums[:] = 0.0
         for start in range(0, count, PART):
             part = distance[start : start + PART]
             for j in range(PART):
-                part[j] = min(max((part[j] - least) * factor, _FLOOR), 0.0)
+                part[j] = min(max(part[j], _FLOOR), 0.0)
             exponentials(part, PART, shifted, scale)
             row, lanes = shares[start // PART], sums[width]
             for j in range(PART):
@@ -154,22 +189,29 @@ def similarity(keys: Matrix, coefficients: Vector, points: Matrix, sigma: float)
 
 def readout_weights(keys: Matrix, coefficients: Vector, points: Matrix, sigma: float) -> Matrix:
     """α κ(q, x), (m, n), of active keys, each row divided by the κ of the nearest of them."""
-    distances = squared_distances(points, keys)
-    distances -= distances.min(axis=1, keepdims=True)
-    weights = np.empty_like(distances)
-    _scaled_exponentials(distances, coefficients, -1.0 / (sigma * sigma), weights)
+    factor = -1.0 / (sigma * sigma)
+    exponents = squared_distances(points, keys)
+    least = exponents.min(axis=1, keepdims=True)
+    exponents -= least
+    exponents *= factor
+    for row in np.flatnonzero(least[:, 0] * factor < -FAR).tolist():
+        far = np.empty((keys.shape[0] + PART - 1) // PART * PART)
+        _far_exponents(_transposed(keys), keys.shape[0], points[row], factor, far)
+        exponents[row] = far[: keys.shape[0]]
+    weights = np.empty_like(exponents)
+    _weighted_exponentials(exponents, coefficients, weights)
     return weights
 
 
 @njit(cache=True, nogil=True)
-def _scaled_exponentials(distances: Matrix, coefficients: Vector, factor: float, out: Matrix) -> None:
+def _weighted_exponentials(exponents: Matrix, coefficients: Vector, out: Matrix) -> None:
     part, shifted, scale = np.zeros(PART), np.empty(PART), np.empty(PART)
-    rows, columns = distances.shape
+    rows, columns = exponents.shape
     for i in range(rows):
         for start in range(0, columns, PART):
             size = min(PART, columns - start)
             for j in range(size):
-                part[j] = max(distances[i, start + j] * factor, _FLOOR)
+                part[j] = min(max(exponents[i, start + j], _FLOOR), 0.0)
             exponentials(part, size, shifted, scale)
             for j in range(size):
                 out[i, start + j] = coefficients[start + j] * part[j]

@@ -340,6 +340,8 @@ def _by_pairs(state: State, expected: IndexArray, tolerance: float) -> StateChec
     if size == 1:
         exact = 1 - Fraction(state.cap) * int(counts.sum())
         alpha[0], shares[0] = float(exact), float(exact / int(state.multiplicity[members[0]]))
+        # The solved pair may be split at the other neighbour of a midpoint.
+        alpha_low[0] = float(exact - Fraction(alpha.item(0)))
         verdict = 0 if 0 < exact < Fraction(state.cap) * int(state.multiplicity[members[0]]) else 3
     if verdict == 3 or not _rounds_to(offset, offset_low, offset_error):
         return "balls"

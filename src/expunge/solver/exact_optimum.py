@@ -179,7 +179,12 @@ class _Walk:
             if not free:
                 if self._free_one():
                     continue
-                return [], self._empty_offset(), self._tied_at(self._empty_offset())
+                offset = self._empty_offset()
+                tied = self._tied_at(offset)
+                if not tied:
+                    # The bound site that gives the offset is tied to it, unless its enclosure is too wide.
+                    raise _Undecided
+                return [], offset, tied
             target, offset = self.solve(free)
             if any(not value.rad() < self.tie for value in [*target, offset]):
                 raise _Undecided
@@ -260,6 +265,8 @@ class _Walk:
                 if abs(ball) < self.tie:
                     tied.append(site)
                     continue
+                if ball.contains(0):
+                    raise _Undecided
                 signed = ball if wrong else -ball
             else:
                 signed = arb(slack) if wrong else arb(-slack)
