@@ -193,8 +193,11 @@ def readout_weights(keys: Matrix, coefficients: Vector, points: Matrix, sigma: f
     exponents = squared_distances(points, keys)
     least = exponents.min(axis=1, keepdims=True)
     exponents -= least
-    exponents *= factor
-    for row in np.flatnonzero(least[:, 0] * factor < -FAR).tolist():
+    # A tiny width makes an exponent −∞, which is as good as the floor.
+    with np.errstate(over="ignore"):
+        exponents *= factor
+        beyond = np.flatnonzero(least[:, 0] * factor < -FAR)
+    for row in beyond.tolist():
         far = np.empty((keys.shape[0] + PART - 1) // PART * PART)
         _far_exponents(_transposed(keys), keys.shape[0], points[row], factor, far)
         exponents[row] = far[: keys.shape[0]]
