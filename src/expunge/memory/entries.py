@@ -7,11 +7,13 @@ so an interrupted edit leaves at worst a slot that no state refers to, and `rewi
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections import Counter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from expunge.errors import InputError
 from expunge.ledger.commitment import DIGEST_BYTES, SALT_BYTES, blind_rows, commit_rows, new_salts
@@ -145,6 +147,8 @@ class Entries:
         self.blinds: npt.NDArray[np.uint8] = np.zeros((capacity, DIGEST_BYTES), dtype=np.uint8)
         self.commitments: npt.NDArray[np.uint8] = np.zeros((capacity, DIGEST_BYTES), dtype=np.uint8)
         self.site: IndexArray = np.full(capacity, -1, dtype=np.int64)
+        # Slots in ascending order of their commitments, in which digests list entries. Replaced, never changed.
+        self.by_commitment: IndexArray = np.zeros(0, dtype=np.int64)
         self.slot_of: dict[str, int] = {}
         self.slots_of: dict[str, set[int]] = {}
 
@@ -186,6 +190,7 @@ class Entries:
         self.site[first:last] = sites
         for column, rows in ((self.blinds, blinds), (self.commitments, digests)):
             column[first:last] = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(-1, DIGEST_BYTES)
+        self._order(first, last, digests)
         self.ids += ids
         self.subjects += subjects
         self.payloads += payloads
@@ -213,6 +218,24 @@ class Entries:
             self.blinds[slot] = 0
             self.commitments[slot] = 0
             self.site[slot] = -1
+        if len(slots) > 8:
+            self.by_commitment = self.by_commitment[~np.isin(self.by_commitment, slots)]
+        elif slots:
+            self.by_commitment = _without(self.by_commitment, np.array(slots))
+
+    def _order(self, first: int, last: int, digests: list[bytes]) -> None:
+        """Put the slots from `first` to `last` to their places in the order of commitments."""
+        if last - first == 1:
+
+            def commitment(slot: int) -> bytes:
+                return bytes(self.commitments[slot])
+
+            place = bisect_left(self.by_commitment, digests[0], key=commitment)
+            self.by_commitment = np.insert(self.by_commitment, place, first)
+            return
+        slots = np.concatenate([self.by_commitment, np.arange(first, last)])
+        words = self.commitments[slots].view(">u8")
+        self.by_commitment = slots[np.lexsort(words.T[::-1])]
 
     def rewind(self, count: int) -> None:
         """Forget slots that no published state counts, however far an interrupted edit got with them."""
@@ -229,6 +252,7 @@ class Entries:
         for array in (self.values, self.blinds, self.commitments):
             array[count:] = 0
         self.site[count:] = -1
+        self.by_commitment = self.by_commitment[self.by_commitment < count]
         self.count = count
 
     def compacted(self, slots: IndexArray, sites: IndexArray) -> Entries:
@@ -244,6 +268,8 @@ class Entries:
         copy.blinds[:size] = self.blinds[slots]
         copy.commitments[:size] = self.commitments[slots]
         copy.site[:size] = sites
+        kept_in_order = self.by_commitment[np.isin(self.by_commitment, slots)]
+        copy.by_commitment = np.searchsorted(slots, kept_in_order)
         copy.slot_of = {name: slot for slot, name in enumerate(copy.ids) if name is not None}
         for slot, subject in enumerate(copy.subjects):
             if subject is not None:
@@ -257,3 +283,19 @@ class Entries:
             new = np.zeros((2 * old.shape[0], *old.shape[1:]), dtype=old.dtype)
             new[: old.shape[0]] = old
             setattr(self, name, new)
+
+
+@njit(cache=True, nogil=True)
+def _without(order: IndexArray, gone: IndexArray) -> IndexArray:
+    """The slots of an order but for a few."""
+    kept = np.empty(order.size, dtype=np.int64)
+    size = 0
+    for slot in order:
+        stays = True
+        for other in gone:
+            if slot == other:
+                stays = False
+        if stays:
+            kept[size] = slot
+            size += 1
+    return kept[:size].copy()

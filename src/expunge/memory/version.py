@@ -44,7 +44,6 @@ else:
 
 __all__ = ["Version"]
 
-Bytes: TypeAlias = npt.NDArray[np.uint8]
 Words: TypeAlias = npt.NDArray[np.uint64]
 Columns: TypeAlias = tuple[Matrix, list[str], list[str | None], list[bytes | None], bytes]
 
@@ -58,19 +57,28 @@ def _gather(
     share: Vector,
     commitments: Words,
     blinds: Words,
-) -> tuple[Vector, Words, Words]:
-    """Coefficients and commitments in row order, and the exclusive or of the blinds; 32 bytes are four words."""
-    coefficients = np.empty(size)
+    by_commitment: IndexArray,
+) -> tuple[Vector, Vector, Words, Words]:
+    """Coefficients in row order; coefficients and commitments in ascending order of the commitments; the exclusive or
+    of the blinds. 32 bytes are four words.
+    """
+    coefficients, ordered = np.empty(size), np.empty(size)
     rows, combined = np.empty((size, 4), dtype=np.uint64), np.zeros(4, dtype=np.uint64)
     row = 0
     for slot in range(count):
         if alive[slot]:
             coefficients[row] = share[site[slot]]
             for word in range(4):
-                rows[row, word] = commitments[slot, word]
                 combined[word] ^= blinds[slot, word]
             row += 1
-    return coefficients, rows, combined
+    row = 0
+    for slot in by_commitment:
+        if slot < count and alive[slot]:
+            ordered[row] = share[site[slot]]
+            for word in range(4):
+                rows[row, word] = commitments[slot, word]
+            row += 1
+    return coefficients, ordered, rows, combined
 
 
 @dataclass(eq=False)
@@ -143,34 +151,31 @@ class Version:
     @once
     def weights(self) -> bytes:
         """Blinded digest of offset and coefficients."""
-        coefficients = self.coefficients[self.commitment_order]
-        return weights_digest(self.state.offset, coefficients, self._gathered[2].tobytes())
+        _, ordered, _, combined = self._gathered
+        return weights_digest(self.state.offset, ordered, combined.tobytes())
 
     @once
     def digest(self) -> str:
         """Digest of the whole state."""
-        commitments = self._gathered[1].take(self.commitment_order, axis=0)
-        return state_digest(self.state.cap, self.state.gram.sigma, commitments, self.weights)
+        return state_digest(self.state.cap, self.state.gram.sigma, self._gathered[2].view(np.uint8), self.weights)
 
     @once
     def commitment_order(self) -> IndexArray:
         """Rows in ascending order of their commitments: digests and evidence list them so, whatever came first."""
-        words = self._gathered[1].view(">u8")
-        first = words[:, 0].astype(np.uint64)
-        order = np.argsort(first)
-        first = first[order]
-        # Commitments are random: two that begin alike are as good as never there.
-        return np.lexsort(words.T[::-1]) if np.any(first[1:] == first[:-1]) else order
+        slots = self.entries.by_commitment
+        counted = slots[slots < self.count]
+        return np.searchsorted(self.slots, counted[self.alive[counted]])
 
     @once
-    def _gathered(self) -> tuple[Vector, Bytes, Words]:
-        """Coefficients and commitments in row order and the combined blinds: every edit needs them for its digest."""
+    def _gathered(self) -> tuple[Vector, Vector, Words, Words]:
+        """What `_gather` finds: every edit needs it for its digest."""
         entries = self.entries
         words, blinds = entries.commitments.view(np.uint64), entries.blinds.view(np.uint64)
-        coefficients, commitments, combined = _gather(
-            self.alive, self.count, self.size, entries.site, self.state.share, words, blinds
+        order = entries.by_commitment
+        gathered: tuple[Vector, Vector, Words, Words] = _gather(
+            self.alive, self.count, self.size, entries.site, self.state.share, words, blinds, order
         )
-        return coefficients, commitments.view(np.uint8), combined
+        return gathered
 
     @property
     def deletable(self) -> int:

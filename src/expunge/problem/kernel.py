@@ -20,7 +20,7 @@ from numba import njit
 from expunge.problem.exponential import EXPONENT_FLOOR, PART, exponentials
 from expunge.types import Matrix
 
-__all__ = ["fill_kernel", "kernel_block", "kernel_error", "squared_distances"]
+__all__ = ["fill_kernel", "kernel_block", "kernel_error", "kernel_values", "squared_distances"]
 
 # Columns handled together, so that one tile of keys and its sums stay in the first-level cache.
 TILE = PART
@@ -57,7 +57,7 @@ def _distances(a: Matrix, b: Matrix, out: Matrix) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _kernel(a: Matrix, b: Matrix, factor: float, out: Matrix) -> None:
+def kernel_values(a: Matrix, b: Matrix, factor: float, out: Matrix) -> None:
     """Fill `out` with exp(factor · squared distance)."""
     rows, dimension = a.shape
     columns = b.shape[0]
@@ -98,4 +98,4 @@ def kernel_block(a: Matrix, b: Matrix, sigma: float) -> Matrix:
 
 def fill_kernel(a: Matrix, b: Matrix, sigma: float, out: Matrix) -> None:
     """Write κ of every pair of (m, d) and (n, d) to `out`, (m, n), in place."""
-    _kernel(a, b, -1.0 / (sigma * sigma), out)
+    kernel_values(a, b, -1.0 / (sigma * sigma), out)

@@ -90,7 +90,7 @@ def kernel_pairs(a: Matrix, b: Matrix, picked: IndexArray, sigma: float) -> tupl
 
 @njit(cache=True, nogil=True, inline="always")
 def two_sum(a: float, b: float) -> tuple[float, float]:
-    """A + b as an exact pair."""
+    """Sum of a and b as an exact pair."""
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
@@ -98,7 +98,7 @@ def two_sum(a: float, b: float) -> tuple[float, float]:
 
 @njit(cache=True, nogil=True, inline="always")
 def two_product(a: float, b: float) -> tuple[float, float]:
-    """A · b as an exact pair, while nothing over- or underflows."""
+    """Product of a and b as an exact pair, while nothing over- or underflows."""
     p = a * b
     x = _SPLITTER * a
     a1 = x - (x - a)

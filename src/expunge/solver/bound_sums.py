@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numba import njit
 
-from expunge.problem.kernel import fill_kernel
+from expunge.problem.kernel import fill_kernel, kernel_values
 from expunge.problem.kernel_pairs import two_product, two_sum
 from expunge.types import IndexArray, Matrix, Vector
 
@@ -22,11 +22,13 @@ __all__ = ["BoundSums"]
 BLOCK = 1_000_000
 # Changes after which the sums are made afresh from the keys: no fault lasts longer.
 REFRESH = 1024
+# Changes that are followed one by one; more are made in blocks.
+FEW = 16
 
 
 @njit(cache=True, nogil=True)
 def _add(row: Vector, times: float, sites: int, high: Vector, low: Vector) -> None:
-    """High + low += times · row."""
+    """Add times · row to high + low."""
     for j in range(sites):
         p, e = two_product(times, row[j])
         s, f = two_sum(high[j], p)
@@ -46,6 +48,40 @@ def _changed(now: IndexArray, then: IndexArray, sites: int) -> IndexArray:
             found[size] = site
             size += 1
     return found[:size].copy()
+
+
+@njit(cache=True, nogil=True)
+def _follow(
+    counts: IndexArray,
+    held: IndexArray,
+    keys: Matrix,
+    factor: float,
+    rows: Matrix,
+    row_of: IndexArray,
+    sites: int,
+    high: Vector,
+    low: Vector,
+) -> int:
+    """Bring `held` and the sums to these counts; how many changed, or −1, with nothing done, for more than FEW."""
+    changed = 0
+    for site in range(sites):
+        if counts[site] != held[site]:
+            changed += 1
+    if changed > FEW:
+        return -1
+    if changed == 0:
+        return 0
+    made = np.empty((1, sites))
+    for site in range(sites):
+        if counts[site] == held[site]:
+            continue
+        row = rows[row_of[site]]
+        if row_of[site] < 0:
+            kernel_values(keys[site : site + 1], keys[:sites], factor, made)
+            row = made[0]
+        _add(row, float(counts[site] - held[site]), sites, high, low)
+        held[site] = counts[site]
+    return changed
 
 
 class BoundSums:
@@ -78,13 +114,16 @@ class BoundSums:
         self, counts: IndexArray, keys: Matrix, sigma: float, rows: Matrix, row_of: IndexArray, sites: int
     ) -> None:
         """Count these entries, (sites,): rows that are there are used, others are made in blocks and not kept."""
-        changed = _changed(counts, self.counts, sites)
-        if changed.size == 0:
-            return
-        self.updates += 1
         if self.updates > REFRESH:
             self._restart()
-            changed = _changed(counts, self.counts, sites)
+        factor = -1.0 / (sigma * sigma)
+        few = _follow(counts, self.counts, keys, factor, rows, row_of, sites, self.high, self.low)
+        if few == 0:
+            return
+        self.updates += 1
+        if few > 0:
+            return
+        changed = _changed(counts, self.counts, sites)
         made = changed[row_of[changed] < 0]
         for site in changed[row_of[changed] >= 0].tolist():
             self._count(site, int(counts[site]), rows[row_of[site]], sites)

@@ -13,6 +13,7 @@ from numba import njit
 
 from expunge.problem.check import StateCheck
 from expunge.problem.tolerances import PARTITION_THRESHOLD, PUBLISHED
+from expunge.solver.kernel_rows import WeightedRows, weighted_sums
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, SiteArrays, State
 from expunge.types import IndexArray, Vector
 
@@ -91,6 +92,21 @@ def _read_off(alpha: Vector, counts: IndexArray, cap: float, row_of: IndexArray)
     return bound, missing[:size].copy()
 
 
+@njit(cache=True, nogil=True)
+def _recompute(
+    kernels: WeightedRows,
+    at: SiteArrays,
+    members: IndexArray,
+    counts: IndexArray,
+    offset: float,
+    cap: float,
+    sites: int,
+    threshold: float,
+) -> tuple[float, float, float, bool]:
+    """`_judge`, with Kα from kernel rows and the sums over bound keys."""
+    return _judge(at, members, counts, weighted_sums(kernels, at.alpha, cap, sites), offset, cap, threshold)
+
+
 def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISHED) -> StateCheck:
     """Recompute a candidate's errors from kernel rows, coefficients and offset, for these site counts.
 
@@ -101,9 +117,16 @@ def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISH
     bound, missing = _read_off(alpha, counts, state.cap, gram.row_of)
     if missing.size:
         gram.require(missing)
-    sums = gram.sums(alpha, bound, state.cap)
-    mass, box, stationarity, agrees = _judge(
-        state.arrays, state.margin.members, counts, sums, state.offset, state.cap, PARTITION_THRESHOLD
+    gram.count_bound(bound)
+    mass, box, stationarity, agrees = _recompute(
+        gram.weighted(bound),
+        state.arrays,
+        state.margin.members,
+        counts,
+        state.offset,
+        state.cap,
+        gram.sites,
+        PARTITION_THRESHOLD,
     )
     state.exact = state.exact and agrees
     if mass != mass or box != box or stationarity != stationarity:

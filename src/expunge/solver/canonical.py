@@ -63,7 +63,7 @@ def _residual(
     cap: float,
     out: Vector,
 ) -> None:
-    """Out ← 1 − ρ − 2(C·b + Kα) at each member, from pairs, rounded to doubles at the end."""
+    """Write 1 − ρ − 2(C·b + Kα) at each member to `out`, from pairs, rounded to doubles at the end."""
     size = slots.size
     width = 0
     for k in range(size):

@@ -23,7 +23,7 @@ from expunge.types import IndexArray, Matrix, StatusArray, Vector
 # The status of a margin site, as `solver.state` numbers it.
 MARGIN = 1
 
-__all__ = ["KernelRows", "RowTable", "add_weighted_rows", "product"]
+__all__ = ["KernelRows", "RowTable", "WeightedRows", "add_weighted_rows", "product", "weighted_sums"]
 
 
 class RowTable(NamedTuple):
@@ -61,44 +61,34 @@ def product(rows: Matrix, site_of: IndexArray, count: int, coefficients: Vector,
     return out
 
 
+class WeightedRows(NamedTuple):
+    """What Kα is made of: the first `held` rows, how often each site counts as bound, and the sums over these."""
+
+    rows: Matrix
+    site_of: IndexArray
+    held: int
+    bound_counts: IndexArray
+    high: Vector
+    low: Vector
+
+
 @njit(cache=True, nogil=True)
-def _sums(
-    rows: Matrix,
-    site_of: IndexArray,
-    count: int,
-    alpha: Vector,
-    bound_counts: IndexArray,
-    high: Vector,
-    low: Vector,
-    cap: float,
-    sites: int,
-) -> Vector:
-    weights = np.empty(count)
-    for row in range(count):
-        site = site_of[row]
-        weights[row] = 0.0 if bound_counts[site] else alpha[site]
+def weighted_sums(kernels: WeightedRows, alpha: Vector, cap: float, sites: int) -> Vector:
+    """Kα at every site, (sites,); `alpha` is indexed by site."""
+    weights = np.empty(kernels.held)
+    for row in range(kernels.held):
+        site = kernels.site_of[row]
+        weights[row] = 0.0 if kernels.bound_counts[site] else alpha[site]
     out = np.empty(sites)
     for j in range(sites):
-        out[j] = cap * high[j] + cap * low[j]
-    add_weighted_rows(rows, np.arange(count), weights, sites, out)
+        out[j] = cap * kernels.high[j] + cap * kernels.low[j]
+    add_weighted_rows(kernels.rows, np.arange(kernels.held), weights, sites, out)
     return out
 
 
 @njit(cache=True, nogil=True)
-def _slacks(
-    rows: Matrix,
-    site_of: IndexArray,
-    count: int,
-    alpha: Vector,
-    bound_counts: IndexArray,
-    high: Vector,
-    low: Vector,
-    cap: float,
-    sites: int,
-    offset: float,
-    out: Vector,
-) -> None:
-    sums = _sums(rows, site_of, count, alpha, bound_counts, high, low, cap, sites)
+def _slacks(kernels: WeightedRows, alpha: Vector, cap: float, sites: int, offset: float, out: Vector) -> None:
+    sums = weighted_sums(kernels, alpha, cap, sites)
     for site in range(sites):
         out[site] = 2.0 * sums[site] + (offset - 1.0)
 
@@ -256,22 +246,15 @@ class KernelRows:
             self.pairs.forget(gone)
         self.pairs.retain(status)
 
+    def weighted(self, bound_counts: IndexArray) -> WeightedRows:
+        """What Kα is made of, not copied; `bound_counts` (sites,) are those that `count_bound` was given."""
+        sums = self.bound
+        return WeightedRows(self.rows, self.site_of, self.count, bound_counts, sums.high, sums.low)
+
     def slacks(self, alpha: Vector, bound_counts: IndexArray, cap: float, offset: float, out: Vector) -> None:
         """G = ρ − 1 + 2Kα at every site, written to the first places of `out`."""
         self.count_bound(bound_counts)
-        sums = self.bound.high, self.bound.low
-        _slacks(self.rows, self.site_of, self.count, alpha, bound_counts, *sums, cap, self.sites, offset, out)
-
-    def sums(self, alpha: Vector, bound_counts: IndexArray, cap: float) -> Vector:
-        """Kα at every site, (sites,): rows of sites that are not bound, and the bound keys' sums.
-
-        `alpha` is indexed by site; `bound_counts` (sites,) has the entries of bound sites, and 0 elsewhere.
-        """
-        sites = self.sites
-        self.count_bound(bound_counts)
-        return _sums(
-            self.rows, self.site_of, self.count, alpha, bound_counts, self.bound.high, self.bound.low, cap, sites
-        )
+        _slacks(self.weighted(bound_counts), alpha, cap, self.sites, offset, out)
 
     def product(self, coefficients: Vector) -> Vector:
         """Kα at every site, from the rows alone; `coefficients` is indexed by site."""
