@@ -241,12 +241,15 @@ def _solve(
     offset, offset_low, residual, missing = _refine(pairs, slots, factor, alpha, alpha_low, offset, cap, rest, rest_low)
     if not residual < np.inf:
         return -1, -1, offset, offset_low, np.inf, np.inf
-    weight, sums = 0.0, 0.0
+    weight, sums, largest = 0.0, 0.0, 0.0
     for k in range(size):
         weight += abs(alpha[k])
         sums = max(sums, pairs.sum_error[slots[k]])
-    # Every residual is off by the pairs' own errors: of the kernel (members weigh at most 1), the sums, the arithmetic.
-    each = 2.0 * (kernel * weight + cap * sums + (size + 12.0) * 2.0**-104 * (weight + cap * bound + 1.0))
+        largest = max(largest, abs(pairs.sum_high[slots[k]]))
+    # Every residual is off by the pairs' own errors: of the kernel (members weigh at most 1), the sums, and the
+    # arithmetic, which adds `size` products of at most `weight` in all, then the sum and the level.
+    arithmetic = size * 2.0**-104 * weight + 12.0 * 2.0**-104 * (weight + cap * largest + 1.0)
+    each = 2.0 * (kernel * weight + cap * sums + arithmetic)
     missing += (size + 4.0) * 2.0**-105 * (1.0 + weight)
     residual = (residual + math.sqrt(size) * each) * (1.0 + 1e-9)
     error = norm * (0.5 * residual + 2.0 * math.sqrt(size) * missing) * (1.0 + 1e-9)

@@ -23,7 +23,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat, fmpz
+from flint import arb, arb_mat, fmpz, fmpz_mat
 from numba import njit
 
 from expunge.errors import SolveError
@@ -103,11 +103,12 @@ class _Walk:
         self.cap = Fraction(cap)
         self.ceiling = [self.cap * int(count) for count in multiplicity]
         self.status = [int(group) for group in status]
-        fractions = [[Fraction(value) for value in row] for row in keys.tolist()]
-        scale = max((value.denominator for row in fractions for value in row), default=1)
-        self.integers = [[int(value * scale) for value in row] for row in fractions]
-        # κ = exp(−D / (σ · scale)²) with D the squared distance of integer keys.
-        self.denominator = (Fraction(sigma) * scale) ** 2
+        # Every coordinate is an integer times 2^lowest, so κ = exp(−D / (σ · 2^−lowest)²), with D the squared distance
+        # of the integers. They are made when they are needed.
+        exponents = np.frexp(keys[keys != 0.0])[1]
+        self.lowest = int(exponents.min(initial=0)) - 53
+        self.denominator = (Fraction(sigma) * Fraction(2) ** -self.lowest) ** 2
+        self.integers: dict[int, list[int]] = {}
         self.kernels: dict[tuple[int, int], Any] = {}
         self.bits = 0
         # Midpoints of the current feasible point.
@@ -129,8 +130,34 @@ class _Walk:
         pair = (i, j) if i < j else (j, i)
         found = self.kernels.get(pair)
         if found is None:
-            squared = sum([(a - b) * (a - b) for a, b in zip(self.integers[i], self.integers[j], strict=True)])
+            squared = sum([(a - b) * (a - b) for a, b in zip(self.row(i), self.row(j), strict=True)])
             found = self.kernels[pair] = (-arb(fmpz(squared)) / self.width).exp()
+        return found
+
+    def make_kernels(self, rows: list[int], columns: list[int]) -> None:
+        """Make the kernel values of many pairs of sites at once, if any is not there yet."""
+        known = self.kernels.keys()
+        missing = [i for i in rows if any((min(i, j), max(i, j)) not in known for j in columns if j != i)]
+        if len(missing) < 2:
+            return
+        left, right = fmpz_mat([self.row(site) for site in missing]), fmpz_mat([self.row(site) for site in columns])
+        products = (left * right.transpose()).tolist()
+        norms = {site: sum(value * value for value in self.row(site)) for site in {*missing, *columns}}
+        for site, along in zip(missing, products, strict=True):
+            for other, product in zip(columns, along, strict=True):
+                if other != site:
+                    pair = (site, other) if site < other else (other, site)
+                    squared = norms[site] + norms[other] - 2 * product
+                    if pair not in known:
+                        self.kernels[pair] = (-arb(fmpz(squared)) / self.width).exp()
+
+    def row(self, site: int) -> list[int]:
+        """A site's key as integers, in units of 2^lowest."""
+        found = self.integers.get(site)
+        if found is None:
+            parts = zip(*(part.tolist() for part in np.frexp(self.keys[site])), strict=True)
+            found = [int(m * 2.0**53) << (e - 53 - self.lowest) if m else 0 for m, e in parts]
+            self.integers[site] = found
         return found
 
     def group(self, status: int) -> list[int]:
@@ -209,6 +236,7 @@ class _Walk:
         """Enclosures of coefficients and offset with these sites free: K α + (ρ/2)·1 = ½·1 − K_E c, Σα = rest."""
         size = len(free)
         bound = self.group(BOUND)
+        self.make_kernels(free, [*free, *bound])
         system, right = arb_mat(size + 1, size + 1), arb_mat(size + 1, 1)
         for row, site in enumerate(free):
             for column in range(row + 1):

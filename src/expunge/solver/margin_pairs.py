@@ -30,6 +30,8 @@ _U = 2.0**-53
 MARGIN = 1
 # How far the maintained bound may grow beyond a fresh one before it is found afresh.
 GROWTH = 64.0
+# How many times the error of fresh sums a maintained sum may carry.
+AGE = 16.0
 # New members whose pairs are made together.
 ROWS = 32
 
@@ -52,7 +54,7 @@ def _recount(
 
     Kernel pairs are off by `error`. Sites beyond `bound_counts` count nothing.
     """
-    changed, counted = 0, 0
+    changed, counted, total = 0, 0, 1.0
     sites = bound_counts.size
     for site in range(counts.size):
         now = bound_counts[site] if site < sites else 0
@@ -60,7 +62,12 @@ def _recount(
             changed += 1
         if now:
             counted += 1
-    follows = changed <= 4 + counted // 2
+            total += now
+    worst = 0.0
+    for j in range(size):
+        worst = max(worst, sum_error[j])
+    # Sums that have followed for long carry more error than fresh ones.
+    follows = changed <= 4 + counted // 2 and worst <= AGE * total * error
     high, low = np.empty((1, size)), np.empty((1, size))
     for site in range(counts.size):
         now = bound_counts[site] if site < sites else 0
@@ -77,7 +84,7 @@ def _recount(
                 t = s + f
                 sum_high[j] = t
                 sum_low[j] = f - (t - s)
-                sum_error[j] += abs(times) * error + 4.0 * _U * _U * (abs(t) + abs(times))
+                sum_error[j] += abs(times) * error + 4.0 * _U * _U * (abs(t) + abs(p))
         counts[site] = now
     return follows
 
@@ -116,7 +123,7 @@ def _enter(
             for other in range(size):
                 gram_high[slot, other] = gram_high[other, slot] = high[row, other]
                 gram_low[slot, other] = gram_low[other, slot] = low[row, other]
-            s, r, total = 0.0, 0.0, 0.0
+            s, r, wrong = 0.0, 0.0, 0.0
             for k in range(bound.size):
                 times = float(counts[bound[k]])
                 p, e = two_product(times, high[row, size + k])
@@ -125,9 +132,8 @@ def _enter(
                 f += e + r
                 s = t + f
                 r = f - (s - t)
-                total += times
-            sum_high[slot], sum_low[slot] = s, r
-            sum_error[slot] = total * error + 4.0 * bound.size * _U * _U * total
+                wrong += times * error + 4.0 * _U * _U * (abs(s) + abs(p))
+            sum_high[slot], sum_low[slot], sum_error[slot] = s, r, wrong * (1.0 + 1e-9)
 
 
 @njit(cache=True, nogil=True)
