@@ -1,14 +1,15 @@
 """Game A: two worlds end with the same entries, one once held x, and the attacker says which from all bytes.
 
-Compared are the save file, digest, readouts, scores, warranties, the evidence bundle of the last edit without its
-receipt, and, for stores, every cell of the database but those of the ledger, requests, jobs, tokens, and the store's
-own row. Salts are equal by id. Where the bytes are equal nothing is left to decide by; where they differ, the
-attacker re-runs both histories and is right.
+Compared are the save file, pickle, digest, readouts, scores, warranties, certificates, bounds, the service's map with
+its slacks, the evidence bundle of the last edit without its receipt, and, for stores, every cell of the database but
+those of the ledger, requests, jobs, tokens, and the store's own row. Salts are equal by id. Where the bytes are equal
+nothing is left to decide by; where they differ, the attacker re-runs both histories and is right.
 """
 
 from __future__ import annotations
 
 import contextlib
+import pickle
 import shutil
 import tempfile
 import zipfile
@@ -26,6 +27,7 @@ from attackers.fixed_salts import FixedSalts, fixed_salts
 from expunge import Memory
 from expunge.attestation.evidence import write_evidence
 from expunge.memory.snapshot import pack, unpack
+from expunge.service.memory_map.projection_plane import map_content
 from expunge.store.backends import tables
 
 __all__ = [
@@ -181,6 +183,11 @@ def memory_bytes(memory: Memory, queries: npt.NDArray[np.float64]) -> dict[str, 
         "scores": memory.score(queries).tobytes(),
         "search": repr(memory.search(queries[0])).encode(),
         "warranties": repr(memory.warranties()).encode(),
+        "certificates": repr([memory.certificate(name) for name in memory.ids[:4]]).encode(),
+        "bounds": repr(memory.bounds()).encode(),
+        "pickle": pickle.dumps(memory),
+        # The edit number is the ledger's.
+        "map": repr(map_content(memory.version) | {"edit": None}).encode(),
         "evidence bundle": evidence,
     }
 

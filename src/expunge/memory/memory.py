@@ -98,10 +98,11 @@ class Memory(MemoryReader):
         return cls(version, initial_size=size, nu=None if nu is None else float(nu), attempts=attempts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from expunge.memory.snapshot import pack, restore
+        """Pickle what `save` writes, and nothing that counts the past."""
+        from expunge.memory.snapshot import pack, unpack
 
         with self._lock:
-            return restore, (pack(self), dict(self.outcomes), self.initial_size, self.nu)
+            return unpack, (pack(self),)
 
     def __repr__(self) -> str:
         return f"<Memory of {self.describe()}>"

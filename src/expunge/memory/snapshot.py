@@ -46,7 +46,6 @@ __all__ = [
     "build_memory",
     "load",
     "pack",
-    "restore",
     "save",
     "unpack",
     "warranty_arrays",
@@ -104,14 +103,6 @@ def pack(memory: Memory) -> bytes:
 def unpack(data: bytes) -> Memory:
     """The memory that `pack` was given, with buffers of its own."""
     return _read(io.BytesIO(data), "the packed memory")
-
-
-def restore(data: bytes, outcomes: dict[str, int], initial_size: int | None, nu: float | None) -> Memory:
-    """The memory that `Memory.__reduce__` packed, with its counts of outcomes and what its cap was set for."""
-    memory = unpack(data)
-    memory.outcomes.update(outcomes)
-    memory.initial_size, memory.nu = initial_size, nu
-    return memory
 
 
 def _write(file: IO[bytes], members: dict[str, bytes], header: bytes) -> None:

@@ -215,6 +215,10 @@ class Version:
             return readout(self.keys, self.values, coefficients, points, self.state.gram.sigma)
         return readout_in_order(*self.in_order, points, self.state.gram.sigma)
 
+    def slacks(self, rows: IndexArray) -> Vector:
+        """Slack g of some entries (m,), from keys and published weights: the solver's own depend on the past."""
+        return self.solution.slack(self.keys[rows])
+
     @once
     def in_order(self) -> tuple[Matrix, Matrix, Vector]:
         """Keys, values and coefficients of the active entries, in the order in which readouts sum them."""

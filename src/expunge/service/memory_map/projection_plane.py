@@ -66,7 +66,7 @@ def map_content(version: Version) -> dict[str, Any]:
     plane = projection_of(version)
     archive = version.warranties.archive
     places = plane.project(version.keys)
-    slack = version.state.slack[version.sites]
+    slack = version.slacks(np.arange(version.size))
     live = [
         {"id": name, "subject": subject, "group": group, "x": x, "y": y, "coefficient": weight, "slack": gap}
         for name, subject, group, (x, y), weight, gap in zip(

@@ -35,10 +35,12 @@ async def list_entries(
     after = position(cursor_, str)
 
     def page(version: Version) -> tuple[dict[str, Any], str]:
-        groups, slack = groups_of(version), version.state.slack[version.sites]
+        groups = groups_of(version)
         places = ((sort_key(item), row) for row, item in enumerate(version.ids))
         following = sorted(place for place in places if after is None or place[0] > after)
-        rows = [_live(version, row, groups[row], float(slack[row]), content) for _, row in following[:size]]
+        shown = [row for _, row in following[:size]]
+        slacks = version.slacks(np.array(shown, dtype=np.int64)).tolist()
+        rows = [_live(version, row, groups[row], slack, content) for row, slack in zip(shown, slacks, strict=True)]
         more = cursor(following[size - 1][0]) if len(following) > size else None
         return {"items": rows, "next": more}, version.digest
 
@@ -53,7 +55,7 @@ async def show_entry(request: Request, name: str, entry: str) -> Response:
         slot = version.slot(entry)
         if slot is not None:
             row = int(np.searchsorted(version.slots, slot))
-            content = _live(version, row, groups_of(version)[row], float(version.state.slack[version.sites[row]]), True)
+            content = _live(version, row, groups_of(version)[row], version.slacks(np.array([row])).item(), True)
         elif entry in version.warranties:
             content = _pruned(version, entry)
         else:
