@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numba import njit
@@ -30,6 +30,7 @@ from expunge.solver.candidate_check import check_candidate
 from expunge.solver.exact_optimum import pair_products, solve_exactly
 from expunge.solver.kernel_rows import add_weighted_rows
 from expunge.solver.margin_factor import MarginFactor, forward_pair, solve_halfway
+from expunge.solver.margin_pairs import PairTables
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
 from expunge.types import IndexArray, Matrix, StatusArray, Vector
 
@@ -43,16 +44,6 @@ _U = 2.0**-53
 ROUNDS = 12
 # Most steps of refinement.
 STEPS = 12
-
-
-class PairTables(NamedTuple):
-    """The margin system in pairs, by slot, as compiled functions take it."""
-
-    gram_high: Matrix
-    gram_low: Matrix
-    sum_high: Vector
-    sum_low: Vector
-    sum_error: Vector
 
 
 @njit(cache=True, nogil=True)
@@ -369,7 +360,7 @@ def _by_pairs(
         return "balls"
     alpha, alpha_low, shares = state.alpha[members], np.zeros(size), np.empty(size)
     verdict, position, offset, offset_low, error, offset_error = _solve(
-        PairTables(pairs.gram_high, pairs.gram_low, pairs.sum_high, pairs.sum_low, pairs.sum_error),
+        pairs.tables,
         slots,
         state.margin.factor,
         members,
