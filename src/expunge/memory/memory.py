@@ -380,8 +380,9 @@ class Memory(MemoryReader):
         state.gram.retain(state.status, gone)
         # An archived entry keeps its slot, and with it its place in the order of admission.
         archived = {entry.slot for entry in version.warranties.archive.values()}
+        for slot in archived.intersection(slots):
+            entries.site[slot] = -1
         entries.wipe([slot for slot in slots if slot not in archived])
-        entries.site[[slot for slot in slots if slot in archived]] = -1
         self._unwiped.clear()
 
 

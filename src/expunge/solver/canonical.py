@@ -297,17 +297,21 @@ def _solve(
 
 
 @njit(cache=True, nogil=True)
-def _near(state_slack: Vector, status: StatusArray, sites: int, error: float) -> IndexArray:
-    """Sites whose slack is not clearly on its side."""
-    found = np.empty(sites, dtype=np.int64)
+def _shares(
+    slack: Vector, status: StatusArray, sites: int, cap: float, members: IndexArray, shares: Vector, error: float
+) -> tuple[Vector, IndexArray]:
+    """Coefficient of one entry at each site, and the sites whose slack is not clearly on its side."""
+    found, near = np.zeros(status.size), np.empty(sites, dtype=np.int64)
     size = 0
     for site in range(sites):
-        if (status[site] == RESERVE and state_slack[site] <= error) or (
-            status[site] == BOUND and state_slack[site] >= -error
-        ):
-            found[size] = site
+        if status[site] == BOUND:
+            found[site] = cap
+        if (status[site] == RESERVE and slack[site] <= error) or (status[site] == BOUND and slack[site] >= -error):
+            near[size] = site
             size += 1
-    return found[:size].copy()
+    for k in range(members.size):
+        found[members[k]] = shares[k]
+    return found, near[:size].copy()
 
 
 def slack_error(state: State) -> float:
@@ -395,7 +399,7 @@ def _by_pairs(
         return "balls"
     state.alpha[members], state.offset = alpha, offset
     check = check_candidate(state, expected, tolerance)
-    near = _near(state.slack, state.status, state.sites, slack_error(state))
+    share, near = _shares(state.slack, state.status, state.sites, state.cap, members, shares, slack_error(state))
     if near.size:
         if not thorough:
             return _by_pairs(state, expected, tolerance, thorough=True)
@@ -403,7 +407,7 @@ def _by_pairs(
         moved = _decide_near(state, near, members, alpha, alpha_low, offset, offset_low, exact_error)
         if moved != "clear":
             return moved
-    _publish_shares(state, members, shares)
+    state.share = share
     return check
 
 
@@ -493,24 +497,9 @@ def _empty_margin(state: State, expected: IndexArray, tolerance: float) -> State
         return "balls"
     state.offset = offset
     check = check_candidate(state, expected, tolerance)
-    _publish_shares(state, nearest[:0], nothing)
+    state.share = np.zeros(state.status.size)
+    state.share[bound] = state.cap
     return check
-
-
-def _publish_shares(state: State, members: IndexArray, shares: Vector) -> None:
-    state.share = _shares(state.status, state.sites, state.cap, members, shares)
-
-
-@njit(cache=True, nogil=True)
-def _shares(status: StatusArray, sites: int, cap: float, members: IndexArray, shares: Vector) -> Vector:
-    """Coefficient of one entry at each site."""
-    found = np.zeros(status.size)
-    for site in range(sites):
-        if status[site] == BOUND:
-            found[site] = cap
-    for k in range(members.size):
-        found[members[k]] = shares[k]
-    return found
 
 
 def _factor(state: State) -> None:

@@ -22,7 +22,7 @@ import scipy.linalg
 from numba import njit
 
 from expunge.problem.kernel_pairs import KernelWidth, fill_pairs, kernel_width, pair_error, two_product, two_sum
-from expunge.solver.margin_factor import backward, forward
+from expunge.solver.margin_factor import backward
 from expunge.types import AnyArray, IndexArray, Matrix, StatusArray, Vector
 
 __all__ = ["MarginPairs", "PairTables"]
@@ -143,14 +143,14 @@ def _enter(
 def _entered(gram: Matrix, slots: IndexArray, factor: Matrix, size: int, norm: float) -> float:
     """Bound of ‖A⁻¹‖ after the member at position `size` joined those before it; infinity if none can be shown.
 
-    A is K + 11ᵀ over the first `size` members in factor order; `factor` holds its Cholesky factor in the leading block.
+    A is K + 11ᵀ over the first `size` members in factor order; `factor` holds its Cholesky factor in the leading block,
+    and beside it the new column, solved halfway.
     """
     column, solved = np.empty(size), np.empty(size)
     new = slots[size]
     for i in range(size):
         column[i] = 1.0 + gram[new, slots[i]]
-        solved[i] = column[i]
-    forward(factor, size, solved)
+        solved[i] = factor[i, size]
     backward(factor, size, solved)
     # Entries of A and of the column are below 2; `length` is ‖w‖₁, and rounding at most (size + 4)u of what is summed.
     length, squared = 0.0, 0.0
@@ -275,15 +275,21 @@ def _move_last(
 
 
 @njit(cache=True, nogil=True)
-def _off_margin(site_of: IndexArray, size: int, status: StatusArray) -> IndexArray:
-    """Slots of sites that are not on the margin, the last first."""
-    found = np.empty(size, dtype=np.int64)
-    count = 0
+def _retain(
+    site_of: IndexArray,
+    slot_of: IndexArray,
+    size: int,
+    tables: PairTables,
+    status: StatusArray,
+    known: npt.NDArray[np.bool_],
+) -> int:
+    """Take every slot out whose site is not on the margin, the last one moving into its place; how many are left."""
     for slot in range(size - 1, -1, -1):
         if status[site_of[slot]] != MARGIN:
-            found[count] = slot
-            count += 1
-    return found[:count].copy()
+            known[site_of[slot]] = False
+            _move_last(slot, size, site_of, slot_of, tables)
+            size -= 1
+    return size
 
 
 class MarginPairs:
@@ -327,14 +333,14 @@ class MarginPairs:
 
     def forget(self, sites: Sequence[int]) -> None:
         """Drop every sum that counts one of these sites, whose keys are about to go."""
-        if any(self.counts.item(site) for site in sites):
-            self._restart()
-            self.counts[:] = 0
+        for site in sites:
+            if self.counts.item(site):
+                self._restart()
+                self.counts[:] = 0
 
     def retain(self, status: StatusArray) -> None:
         """Drop sites that are not on the margin, and overwrite what was held of them."""
-        for slot in _off_margin(self.site_of, self.size, status).tolist():
-            self._drop(slot)
+        self.size = _retain(self.site_of, self.slot_of, self.size, self.tables, status, self._known)
 
     def follow(
         self, members: IndexArray, bound_counts: IndexArray, keys: Matrix, sigma: float, factor: Matrix
@@ -393,12 +399,6 @@ class MarginPairs:
                 continue
             self.inverse_norm = self._fresh_norm = 1.0 / (shift - rounding)
             return
-
-    def _drop(self, slot: int) -> None:
-        """Take a slot out, the last one moving into its place."""
-        self._known[self.site_of[slot]] = False
-        _move_last(slot, self.size, self.site_of, self.slot_of, self.tables)
-        self.size -= 1
 
     def _restart(self) -> None:
         """Forget every slot."""
