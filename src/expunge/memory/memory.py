@@ -301,8 +301,16 @@ class Memory(MemoryReader):
 
     def _begin(self, action: Action) -> PendingEdit:
         """Start an edit from exactly what is published, whatever an interrupted one left behind."""
-        version = self._version
-        if self._unsettled:
+        self.settle()
+        self._unsettled = True
+        return PendingEdit(self._version, self._spare, action)
+
+    def settle(self) -> None:
+        """Overwrite what an edit that was not applied (refused, interrupted, a dry run) has left in the buffers."""
+        with self._lock:
+            if not self._unsettled:
+                return
+            version = self._version
             state = version.state
             state.gram.rewind(state.sites, np.flatnonzero(state.status[: state.sites] == MARGIN))
             version.entries.rewind(version.count)
@@ -310,11 +318,12 @@ class Memory(MemoryReader):
             present = version.state.present()
             version.site_of_key.clear()
             version.site_of_key.update(zip(row_bytes(version.state.gram.keys[present]), present.tolist(), strict=True))
-            # Stopped right after publishing, it has left the published factor here.
-            self._spare = version.state.margin.copy()
+            # Stopped right after publishing, the edit has left the published factor here.
+            if self._spare is not state.margin:
+                self._spare.clear()
+            self._spare = state.margin.copy()
             self._wipe(version)
-        self._unsettled = True
-        return PendingEdit(version, self._spare, action)
+            self._unsettled = False
 
     def _publish(
         self,
@@ -353,7 +362,9 @@ class Memory(MemoryReader):
         """The error to raise for an edit that is not applied, with its receipt."""
         covers = f"nothing: the {edit.action} was refused"
         receipt = edit.receipt("refused", (), edit.base, covers, details, reason)
-        return kind(message, receipt=self._recorded(receipt, edit.base, edit.base))
+        refused = kind(message, receipt=self._recorded(receipt, edit.base, edit.base))
+        self.settle()
+        return refused
 
     def _noop(self, edit: PendingEdit, covers: str, details: dict[str, Any] | None = None) -> Receipt:
         return self._recorded(edit.receipt("noop", (), edit.base, covers, details), edit.base, edit.base)
@@ -379,10 +390,18 @@ class Memory(MemoryReader):
                 if version.site_of_key.get(packed) == site:
                     del version.site_of_key[packed]
         state.gram.retain(state.status, gone)
+        if slots:
+            # The factor of the version before has the erased key's kernel values, and so have unused parts of this one.
+            state.slack[gone] = 0.0
+            state.margin.clear(after=state.margin.size)
+            if self._spare is not state.margin:
+                self._spare.clear()
+            self.attempts = ()
         # An archived entry keeps its slot, and with it its place in the order of admission.
         archived = {entry.slot for entry in version.warranties.archive.values()}
+        for slot in archived.intersection(slots):
+            entries.site[slot] = -1
         entries.wipe([slot for slot in slots if slot not in archived])
-        entries.site[[slot for slot in slots if slot in archived]] = -1
         self._unwiped.clear()
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -75,6 +76,7 @@ class KernelWidth(NamedTuple):
     power_low: Vector
 
 
+@lru_cache(maxsize=64)
 def kernel_width(sigma: float) -> KernelWidth:
     """The width as `fill_pairs` takes it."""
     mantissa, exponent = math.frexp(sigma)

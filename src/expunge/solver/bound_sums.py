@@ -137,8 +137,9 @@ class BoundSums:
 
     def forget(self, sites: Sequence[int]) -> None:
         """Overwrite what is held of sites whose keys are about to go."""
-        if any(self.counts.item(site) for site in sites):
-            self._restart()
+        for site in sites:
+            if self.counts.item(site):
+                self._restart()
         for site in sites:
             self.high[site] = self.low[site] = 0.0
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numba import njit
@@ -28,7 +28,9 @@ from expunge.problem.tolerances import PUBLISHED
 from expunge.solver.active_set import enter, leave, next_free, settle
 from expunge.solver.candidate_check import check_candidate
 from expunge.solver.exact_optimum import pair_products, solve_exactly
+from expunge.solver.kernel_rows import add_weighted_rows
 from expunge.solver.margin_factor import MarginFactor, forward_pair, solve_halfway
+from expunge.solver.margin_pairs import PairTables
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
 from expunge.types import IndexArray, Matrix, StatusArray, Vector
 
@@ -40,16 +42,8 @@ Exactness = Literal["pairs", "balls"]
 _U = 2.0**-53
 # Rounds of pivots on pairs before balls take over.
 ROUNDS = 12
-
-
-class PairTables(NamedTuple):
-    """The margin system in pairs, by slot, as compiled functions take it."""
-
-    gram_high: Matrix
-    gram_low: Matrix
-    sum_high: Vector
-    sum_low: Vector
-    sum_error: Vector
+# Most steps of refinement.
+STEPS = 12
 
 
 @njit(cache=True, nogil=True)
@@ -93,6 +87,42 @@ def _residual(
 
 
 @njit(cache=True, nogil=True)
+def _missing(alpha: Vector, alpha_low: Vector, rest: float, rest_low: float) -> float:
+    """Mass that the members lack of `rest` + `rest_low`: the exact sum of the pairs, in pairs."""
+    s, f = rest, rest_low
+    for k in range(alpha.size):
+        s, e = two_sum(s, -alpha[k])
+        f += e - alpha_low[k]
+    return s + f
+
+
+@njit(cache=True, nogil=True)
+def _residual_after(
+    pairs: PairTables, slots: IndexArray, residual: Vector, step: Vector, shift: float, alpha: Vector, offset: float
+) -> float:
+    """Bound of ‖r‖₂ after a step from the residual before it, in doubles; α and ρ are those after the step.
+
+    r − shift − 2K·step sums size + 2 terms, and the low part of K is below u: that is off by (size + 6)u of the terms.
+    Adding the step to pairs rounds by less than 2⁻¹⁰³ of what they hold.
+    """
+    size = slots.size
+    width = 0
+    for k in range(size):
+        width = max(width, slots[k] + 1)
+    along = np.zeros(width)
+    add_weighted_rows(pairs.gram_high, slots, step, width, along)
+    length, weight, largest, total = 0.0, 0.0, 0.0, 0.0
+    for k in range(size):
+        length += abs(step[k])
+        weight += abs(alpha[k])
+        largest = max(largest, abs(residual[k]))
+        left = (residual[k] - shift) - 2.0 * along[slots[k]]
+        total += left * left
+    each = (size + 8.0) * _U * (largest + abs(shift) + 2.0 * length) + 2.0**-102 * (weight + abs(offset))
+    return (math.sqrt(total) + math.sqrt(size) * each) * (1.0 + 1e-9)
+
+
+@njit(cache=True, nogil=True)
 def _refine(
     pairs: PairTables,
     slots: IndexArray,
@@ -100,38 +130,37 @@ def _refine(
     alpha: Vector,
     alpha_low: Vector,
     offset: float,
+    offset_low: float,
     cap: float,
     rest: float,
     rest_low: float,
+    steps: int,
 ) -> tuple[float, float, float, float]:
     """Refine α = alpha + alpha_low in place; (offset, its low part, ‖r‖₂ bound, |mass error| bound).
 
     `rest` + `rest_low` is the mass of the members. The bounds are of the final point, without the errors of the pairs
-    themselves; ‖r‖ is infinite when the steps do not shrink.
+    themselves; ‖r‖ is infinite when the steps diverge. After the last of the `steps` the residual is not taken in pairs
+    again but bounded in doubles, which costs a fifth.
     """
     size = slots.size
-    offset_low = 0.0
     half = np.empty((2, size))
     step = np.empty(size)
     residual, before = np.empty(size), np.inf
-    largest = np.inf
-    for _ in range(12):
-        # Mass first: exact sum of the pairs, in pairs.
-        s, f = rest, rest_low
-        for k in range(size):
-            s, e = two_sum(s, -alpha[k])
-            f += e - alpha_low[k]
-        missing = s + f
+    shift = 0.0
+    missing = _missing(alpha, alpha_low, rest, rest_low)
+    for _ in range(steps):
         _residual(pairs, slots, alpha, alpha_low, offset, offset_low, cap, residual)
-        largest = 0.0
+        worst = abs(missing)
         for k in range(size):
-            largest = max(largest, abs(residual[k]))
-        worst = max(largest, abs(missing))
+            worst = max(worst, abs(residual[k]))
         if not worst < 1.0:
             return offset, offset_low, np.inf, abs(missing)
         # Pairs carry 2⁻¹⁰⁴; another step gains nothing below a few of those.
         if worst <= 2.0**-99 or worst > 0.25 * before:
-            break
+            total = 0.0
+            for k in range(size):
+                total += residual[k] * residual[k]
+            return offset, offset_low, math.sqrt(total), abs(missing)
         before = worst
         for k in range(size):
             half[0, k] = 0.5 * residual[k]
@@ -148,10 +177,8 @@ def _refine(
         e += offset_low
         offset = s + e
         offset_low = e - (offset - s)
-    total = 0.0
-    for k in range(size):
-        total += residual[k] * residual[k]
-    return offset, offset_low, math.sqrt(total), abs(missing)
+        missing = _missing(alpha, alpha_low, rest, rest_low)
+    return offset, offset_low, _residual_after(pairs, slots, residual, step, shift, alpha, offset), abs(missing)
 
 
 @njit(cache=True, nogil=True)
@@ -224,11 +251,13 @@ def _solve(
     bound_counts: IndexArray,
     norm: float,
     kernel: float,
+    thorough: bool,
 ) -> tuple[int, int, float, float, float, float]:
     """Refine, bound the errors, and place: (verdict of `_place`, position, offset as a pair, errors of α and ρ).
 
     `bound_counts` (sites,) counts the bound entries, `norm` bounds ‖(K_SS + 11ᵀ)⁻¹‖₂, and `kernel` the error of a
-    kernel pair. The verdict is −1 where refinement fails.
+    kernel pair. The verdict is −1 where refinement fails, and 4 where all but the nearest double of the offset is
+    decided. One step decides nearly always; `thorough`, or where it does not, refinement goes on.
     """
     size = slots.size
     bound = 0.0
@@ -238,38 +267,53 @@ def _solve(
     p, e = two_product(cap, bound)
     s, f = two_sum(1.0, -p)
     rest, rest_low = two_sum(s, f - e)
-    offset, offset_low, residual, missing = _refine(pairs, slots, factor, alpha, alpha_low, offset, cap, rest, rest_low)
-    if not residual < np.inf:
-        return -1, -1, offset, offset_low, np.inf, np.inf
-    weight, sums, largest = 0.0, 0.0, 0.0
+    sums, largest = 0.0, 0.0
     for k in range(size):
-        weight += abs(alpha[k])
         sums = max(sums, pairs.sum_error[slots[k]])
         largest = max(largest, abs(pairs.sum_high[slots[k]]))
-    # Every residual is off by the pairs' own errors: of the kernel (members weigh at most 1), the sums, and the
-    # arithmetic, which adds `size` products of at most `weight` in all, then the sum and the level.
-    arithmetic = size * 2.0**-104 * weight + 12.0 * 2.0**-104 * (weight + cap * largest + 1.0)
-    each = 2.0 * (kernel * weight + cap * sums + arithmetic)
-    missing += (size + 4.0) * 2.0**-105 * (1.0 + weight)
-    residual = (residual + math.sqrt(size) * each) * (1.0 + 1e-9)
-    error = norm * (0.5 * residual + 2.0 * math.sqrt(size) * missing) * (1.0 + 1e-9)
-    offset_error = (6.0 * missing + 2.0 * math.sqrt(norm) * residual) * (1.0 + 1e-9)
-    verdict, position = _place(members, alpha, alpha_low, error, cap, multiplicity, shares)
-    return verdict, position, offset, offset_low, error, offset_error
+    offset_low = 0.0
+    steps = STEPS if thorough else 1
+    while True:
+        offset, offset_low, residual, missing = _refine(
+            pairs, slots, factor, alpha, alpha_low, offset, offset_low, cap, rest, rest_low, steps
+        )
+        if not residual < np.inf:
+            return -1, -1, offset, offset_low, np.inf, np.inf
+        weight = 0.0
+        for k in range(size):
+            weight += abs(alpha[k])
+        # Every residual is off by the pairs' own errors: of the kernel (members weigh at most 1), the sums, and the
+        # arithmetic, which adds `size` products of at most `weight` in all, then the sum and the level.
+        arithmetic = size * 2.0**-104 * weight + 12.0 * 2.0**-104 * (weight + cap * largest + 1.0)
+        each = 2.0 * (kernel * weight + cap * sums + arithmetic)
+        missing += (size + 4.0) * 2.0**-105 * (1.0 + weight)
+        residual = (residual + math.sqrt(size) * each) * (1.0 + 1e-9)
+        error = norm * (0.5 * residual + 2.0 * math.sqrt(size) * missing) * (1.0 + 1e-9)
+        offset_error = (6.0 * missing + 2.0 * math.sqrt(norm) * residual) * (1.0 + 1e-9)
+        verdict, position = _place(members, alpha, alpha_low, error, cap, multiplicity, shares)
+        if verdict == 0 and not _rounds_to(offset, offset_low, offset_error):
+            verdict = 4
+        if verdict < 3 or steps == STEPS:
+            return verdict, position, offset, offset_low, error, offset_error
+        steps = STEPS
 
 
 @njit(cache=True, nogil=True)
-def _near(state_slack: Vector, status: StatusArray, sites: int, error: float) -> IndexArray:
-    """Sites whose slack is not clearly on its side."""
-    found = np.empty(sites, dtype=np.int64)
+def _shares(
+    slack: Vector, status: StatusArray, sites: int, cap: float, members: IndexArray, shares: Vector, error: float
+) -> tuple[Vector, IndexArray]:
+    """Coefficient of one entry at each site, and the sites whose slack is not clearly on its side."""
+    found, near = np.zeros(status.size), np.empty(sites, dtype=np.int64)
     size = 0
     for site in range(sites):
-        if (status[site] == RESERVE and state_slack[site] <= error) or (
-            status[site] == BOUND and state_slack[site] >= -error
-        ):
-            found[size] = site
+        if status[site] == BOUND:
+            found[site] = cap
+        if (status[site] == RESERVE and slack[site] <= error) or (status[site] == BOUND and slack[site] >= -error):
+            near[size] = site
             size += 1
-    return found[:size].copy()
+    for k in range(members.size):
+        found[members[k]] = shares[k]
+    return found, near[:size].copy()
 
 
 def slack_error(state: State) -> float:
@@ -304,8 +348,13 @@ def canonical(
     return "balls", check_candidate(state, expected, tolerance)
 
 
-def _by_pairs(state: State, expected: IndexArray, tolerance: float) -> StateCheck | Literal["again", "balls"]:
-    """One round: the check when everything is decided, "again" after a pivot, "balls" when pairs are too coarse."""
+def _by_pairs(
+    state: State, expected: IndexArray, tolerance: float, *, thorough: bool = False
+) -> StateCheck | Literal["again", "balls"]:
+    """One round: the check when everything is decided, "again" after a pivot, "balls" when pairs are too coarse.
+
+    `thorough` refines to what pairs can carry; that is for slacks close to zero, the rest seldom needs it.
+    """
     members = state.margin.members.copy()
     size = members.size
     counts = state.bound_counts()
@@ -317,7 +366,7 @@ def _by_pairs(state: State, expected: IndexArray, tolerance: float) -> StateChec
         return "balls"
     alpha, alpha_low, shares = state.alpha[members], np.zeros(size), np.empty(size)
     verdict, position, offset, offset_low, error, offset_error = _solve(
-        PairTables(pairs.gram_high, pairs.gram_low, pairs.sum_high, pairs.sum_low, pairs.sum_error),
+        pairs.tables,
         slots,
         state.margin.factor,
         members,
@@ -330,6 +379,7 @@ def _by_pairs(state: State, expected: IndexArray, tolerance: float) -> StateChec
         counts,
         pairs.inverse_norm,
         pair_error(gram.keys.shape[1]),
+        thorough,
     )
     if verdict < 0:
         return "balls"
@@ -345,18 +395,21 @@ def _by_pairs(state: State, expected: IndexArray, tolerance: float) -> StateChec
         alpha[0], shares[0] = float(exact), float(exact / int(state.multiplicity[members[0]]))
         # The solved pair may be split at the other neighbour of a midpoint.
         alpha_low[0] = float(exact - Fraction(alpha.item(0)))
-        verdict = 0 if 0 < exact < Fraction(state.cap) * int(state.multiplicity[members[0]]) else 3
-    if verdict == 3 or not _rounds_to(offset, offset_low, offset_error):
+        inside = 0 < exact < Fraction(state.cap) * int(state.multiplicity[members[0]])
+        verdict = 0 if inside and _rounds_to(offset, offset_low, offset_error) else 3
+    if verdict >= 3:
         return "balls"
     state.alpha[members], state.offset = alpha, offset
     check = check_candidate(state, expected, tolerance)
-    near = _near(state.slack, state.status, state.sites, slack_error(state))
+    share, near = _shares(state.slack, state.status, state.sites, state.cap, members, shares, slack_error(state))
     if near.size:
+        if not thorough:
+            return _by_pairs(state, expected, tolerance, thorough=True)
         exact_error = 2.0 * math.sqrt(size) * error + offset_error
         moved = _decide_near(state, near, members, alpha, alpha_low, offset, offset_low, exact_error)
         if moved != "clear":
             return moved
-    _publish_shares(state, members, shares)
+    state.share = share
     return check
 
 
@@ -446,24 +499,9 @@ def _empty_margin(state: State, expected: IndexArray, tolerance: float) -> State
         return "balls"
     state.offset = offset
     check = check_candidate(state, expected, tolerance)
-    _publish_shares(state, nearest[:0], nothing)
+    state.share = np.zeros(state.status.size)
+    state.share[bound] = state.cap
     return check
-
-
-def _publish_shares(state: State, members: IndexArray, shares: Vector) -> None:
-    state.share = _shares(state.status, state.sites, state.cap, members, shares)
-
-
-@njit(cache=True, nogil=True)
-def _shares(status: StatusArray, sites: int, cap: float, members: IndexArray, shares: Vector) -> Vector:
-    """Coefficient of one entry at each site."""
-    found = np.zeros(status.size)
-    for site in range(sites):
-        if status[site] == BOUND:
-            found[site] = cap
-    for k in range(members.size):
-        found[members[k]] = shares[k]
-    return found
 
 
 def _factor(state: State) -> None:

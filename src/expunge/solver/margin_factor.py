@@ -304,6 +304,13 @@ class MarginFactor:
         copy_upper(self.factor, twin.factor, size)
         return twin
 
+    def clear(self, after: int = 0) -> None:
+        """Overwrite what the buffers hold of members from a position on, and forget them."""
+        self.size = min(self.size, after)
+        self.factor[after:] = 0.0
+        self.factor[:after, after:] = 0.0
+        self.buffer[after:] = 0
+
     def enter(self, site: int, column: Vector, floor: float) -> float:
         """Add a site whose kernel values with the members are `column`; return the pivot.
 
@@ -350,6 +357,8 @@ class MarginFactor:
         if size <= THREADED:
             if not _factorise(factor, size):
                 return False
+            # The lower triangle still has the kernel values.
+            factor = np.triu(factor)
         else:
             try:
                 upper = scipy.linalg.cholesky(factor, lower=False, overwrite_a=True, check_finite=False)

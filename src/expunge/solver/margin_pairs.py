@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +22,10 @@ import scipy.linalg
 from numba import njit
 
 from expunge.problem.kernel_pairs import KernelWidth, fill_pairs, kernel_width, pair_error, two_product, two_sum
-from expunge.solver.margin_factor import backward, forward
-from expunge.types import IndexArray, Matrix, StatusArray, Vector
+from expunge.solver.margin_factor import backward
+from expunge.types import AnyArray, IndexArray, Matrix, StatusArray, Vector
 
-__all__ = ["MarginPairs"]
+__all__ = ["MarginPairs", "PairTables"]
 
 _U = 2.0**-53
 MARGIN = 1
@@ -34,6 +35,18 @@ GROWTH = 64.0
 AGE = 16.0
 # New members whose pairs are made together.
 ROWS = 32
+# How `_follow` returns: all done, or in want of larger tables, or of a fresh start.
+FOLLOWED, CRAMPED, OUTDATED = range(3)
+
+
+class PairTables(NamedTuple):
+    """The margin system in pairs, by slot, as compiled functions take it."""
+
+    gram_high: Matrix
+    gram_low: Matrix
+    sum_high: Vector
+    sum_low: Vector
+    sum_error: Vector
 
 
 @njit(cache=True, nogil=True)
@@ -45,9 +58,7 @@ def _recount(
     size: int,
     width: KernelWidth,
     error: float,
-    sum_high: Vector,
-    sum_low: Vector,
-    sum_error: Vector,
+    tables: PairTables,
 ) -> bool:
     """Bring `counts` to `bound_counts`, and the sums of `size` slots along; False, with `counts` alone changed, if
     the sums are made faster from nothing.
@@ -63,11 +74,13 @@ def _recount(
         if now:
             counted += 1
             total += now
-    worst = 0.0
+    _, _, sum_high, sum_low, sum_error = tables
+    worst, largest = 0.0, 1.0
     for j in range(size):
         worst = max(worst, sum_error[j])
+        largest = max(largest, abs(sum_high[j]))
     # Sums that have followed for long carry more error than fresh ones.
-    follows = changed <= 4 + counted // 2 and worst <= AGE * total * error
+    follows = changed <= 4 + counted // 2 and worst <= AGE * total * (error + 4.0 * _U * _U * largest)
     high, low = np.empty((1, size)), np.empty((1, size))
     for site in range(counts.size):
         now = bound_counts[site] if site < sites else 0
@@ -99,13 +112,10 @@ def _enter(
     slot_of: IndexArray,
     width: KernelWidth,
     error: float,
-    gram_high: Matrix,
-    gram_low: Matrix,
-    sum_high: Vector,
-    sum_low: Vector,
-    sum_error: Vector,
+    tables: PairTables,
 ) -> None:
     """Fill the slots from `first` on for new sites: their pairs with every slot, and their sums."""
+    gram_high, gram_low, sum_high, sum_low, sum_error = tables
     size = first + new.size
     bound = np.flatnonzero(counts)
     columns = np.empty(size + bound.size, dtype=np.int64)
@@ -140,14 +150,14 @@ def _enter(
 def _entered(gram: Matrix, slots: IndexArray, factor: Matrix, size: int, norm: float) -> float:
     """Bound of ‖A⁻¹‖ after the member at position `size` joined those before it; infinity if none can be shown.
 
-    A is K + 11ᵀ over the first `size` members in factor order; `factor` holds its Cholesky factor in the leading block.
+    A is K + 11ᵀ over the first `size` members in factor order; `factor` holds its Cholesky factor in the leading block,
+    and beside it the new column, solved halfway.
     """
     column, solved = np.empty(size), np.empty(size)
     new = slots[size]
     for i in range(size):
         column[i] = 1.0 + gram[new, slots[i]]
-        solved[i] = column[i]
-    forward(factor, size, solved)
+        solved[i] = factor[i, size]
     backward(factor, size, solved)
     # Entries of A and of the column are below 2; `length` is ‖w‖₁, and rounding at most (size + 4)u of what is summed.
     length, squared = 0.0, 0.0
@@ -180,17 +190,6 @@ def _entered(gram: Matrix, slots: IndexArray, factor: Matrix, size: int, norm: f
 
 
 @njit(cache=True, nogil=True)
-def _slots(members: IndexArray, slot_of: IndexArray) -> tuple[IndexArray, int]:
-    """Slots of the members, and how many have none."""
-    slots, missing = np.empty(members.size, dtype=np.int64), 0
-    for k in range(members.size):
-        slots[k] = slot_of[members[k]]
-        if slots[k] < 0:
-            missing += 1
-    return slots, missing
-
-
-@njit(cache=True, nogil=True)
 def _known_first(members: IndexArray, known: npt.NDArray[np.bool_]) -> int:
     """How many members are known, if those come first; −1 if one comes after a member that is not."""
     first = 0
@@ -203,18 +202,66 @@ def _known_first(members: IndexArray, known: npt.NDArray[np.bool_]) -> int:
 
 
 @njit(cache=True, nogil=True)
+def _follow(
+    members: IndexArray,
+    bound_counts: IndexArray,
+    counts: IndexArray,
+    keys: Matrix,
+    width: KernelWidth,
+    error: float,
+    site_of: IndexArray,
+    slot_of: IndexArray,
+    size: int,
+    tables: PairTables,
+    factor: Matrix,
+    known: npt.NDArray[np.bool_],
+    norm: float,
+    highest: float,
+) -> tuple[int, IndexArray, int, float]:
+    """Bring sums, slots and the bound of the inverse to a partition: (how it went, slots, how many, bound).
+
+    The bound grows by single entries where new members entered last; it is infinite where that does not do, or where
+    it reaches `highest`. A call after CRAMPED or OUTDATED goes on where this one stopped.
+    """
+    slots, missing = np.empty(members.size, dtype=np.int64), 0
+    if not _recount(bound_counts, counts, keys, site_of, size, width, error, tables):
+        return OUTDATED, slots, size, norm
+    for k in range(members.size):
+        slots[k] = slot_of[members[k]]
+        if slots[k] < 0:
+            missing += 1
+    if size + missing > site_of.size:
+        return CRAMPED, slots, size, norm
+    if missing:
+        _enter(members[slots < 0], size, counts, keys, site_of, slot_of, width, error, tables)
+        size += missing
+        for k in range(members.size):
+            slots[k] = slot_of[members[k]]
+    first = _known_first(members, known)
+    if not (first > 0 and norm < highest):
+        return FOLLOWED, slots, size, np.inf
+    for position in range(first, members.size):
+        norm = _entered(tables.gram_high, slots, factor, position, norm)
+    if not norm < highest:
+        return FOLLOWED, slots, size, np.inf
+    if first < members.size:
+        # It need not hold for members that left before these came.
+        known[:] = False
+        for member in members:
+            known[member] = True
+    return FOLLOWED, slots, size, norm
+
+
+@njit(cache=True, nogil=True)
 def _move_last(
     slot: int,
     size: int,
     site_of: IndexArray,
     slot_of: IndexArray,
-    gram_high: Matrix,
-    gram_low: Matrix,
-    sum_high: Vector,
-    sum_low: Vector,
-    sum_error: Vector,
+    tables: PairTables,
 ) -> None:
     """Move the last of `size` slots to `slot`, and overwrite what was there and what the last one held."""
+    gram_high, gram_low, sum_high, sum_low, sum_error = tables
     last = size - 1
     slot_of[site_of[slot]] = -1
     if slot != last:
@@ -235,15 +282,21 @@ def _move_last(
 
 
 @njit(cache=True, nogil=True)
-def _off_margin(site_of: IndexArray, size: int, status: StatusArray) -> IndexArray:
-    """Slots of sites that are not on the margin, the last first."""
-    found = np.empty(size, dtype=np.int64)
-    count = 0
+def _retain(
+    site_of: IndexArray,
+    slot_of: IndexArray,
+    size: int,
+    tables: PairTables,
+    status: StatusArray,
+    known: npt.NDArray[np.bool_],
+) -> int:
+    """Take every slot out whose site is not on the margin, the last one moving into its place; how many are left."""
     for slot in range(size - 1, -1, -1):
         if status[site_of[slot]] != MARGIN:
-            found[count] = slot
-            count += 1
-    return found[:count].copy()
+            known[site_of[slot]] = False
+            _move_last(slot, size, site_of, slot_of, tables)
+            size -= 1
+    return size
 
 
 class MarginPairs:
@@ -254,11 +307,7 @@ class MarginPairs:
         self.slot_of: IndexArray = np.full(capacity, -1, dtype=np.int64)
         self.counts: IndexArray = np.zeros(capacity, dtype=np.int64)
         self.site_of: IndexArray = np.zeros(8, dtype=np.int64)
-        self.gram_high: Matrix = np.zeros((8, 8))
-        self.gram_low: Matrix = np.zeros((8, 8))
-        self.sum_high: Vector = np.zeros(8)
-        self.sum_low: Vector = np.zeros(8)
-        self.sum_error: Vector = np.zeros(8)
+        self.tables = PairTables(np.zeros((8, 8)), np.zeros((8, 8)), np.zeros(8), np.zeros(8), np.zeros(8))
         self.inverse_norm = math.inf
         self._fresh_norm = math.inf
         # By site: whether `inverse_norm` holds for it, together with all others that it holds for.
@@ -283,8 +332,7 @@ class MarginPairs:
         copy.site_of = self.site_of.copy()
         copy.site_of[: self.size] = numbers[self.site_of[: self.size]]
         copy.slot_of[copy.site_of[: self.size]] = np.arange(self.size)
-        for name in ("gram_high", "gram_low", "sum_high", "sum_low", "sum_error"):
-            setattr(copy, name, getattr(self, name).copy())
+        copy.tables = PairTables(*(table.copy() for table in self.tables))
         copy.size = self.size
         copy.inverse_norm, copy._fresh_norm = self.inverse_norm, self._fresh_norm
         copy._known[numbers[np.flatnonzero(self._known)]] = True
@@ -292,14 +340,14 @@ class MarginPairs:
 
     def forget(self, sites: Sequence[int]) -> None:
         """Drop every sum that counts one of these sites, whose keys are about to go."""
-        if any(self.counts.item(site) for site in sites):
-            self._restart()
-            self.counts[:] = 0
+        for site in sites:
+            if self.counts.item(site):
+                self._restart()
+                self.counts[:] = 0
 
     def retain(self, status: StatusArray) -> None:
         """Drop sites that are not on the margin, and overwrite what was held of them."""
-        for slot in _off_margin(self.site_of, self.size, status).tolist():
-            self._drop(slot)
+        self.size = _retain(self.site_of, self.slot_of, self.size, self.tables, status, self._known)
 
     def follow(
         self, members: IndexArray, bound_counts: IndexArray, keys: Matrix, sigma: float, factor: Matrix
@@ -309,28 +357,42 @@ class MarginPairs:
         `members` are in the order of `factor`, the Cholesky factor of K_SS + 11ᵀ.
         """
         width, error = kernel_width(sigma), pair_error(keys.shape[1])
-        sums = self.sum_high, self.sum_low, self.sum_error
-        if not _recount(bound_counts, self.counts, keys, self.site_of, self.size, width, error, *sums):
-            self._restart()
-        slots, missing = _slots(members, self.slot_of)
-        if missing:
-            new = members[slots < 0]
-            first = self.size
-            self._reserve(first + new.size)
-            sums = self.sum_high, self.sum_low, self.sum_error
-            gram = self.gram_high, self.gram_low
-            _enter(new, first, self.counts, keys, self.site_of, self.slot_of, width, error, *gram, *sums)
-            self.size = first + new.size
-            slots = self.slot_of[members]
-        self._bound_inverse(members, slots, factor)
+        while True:
+            why, slots, self.size, norm = _follow(
+                members,
+                bound_counts,
+                self.counts,
+                keys,
+                width,
+                error,
+                self.site_of,
+                self.slot_of,
+                self.size,
+                self.tables,
+                factor,
+                self._known,
+                self.inverse_norm,
+                GROWTH * self._fresh_norm,
+            )
+            if why == FOLLOWED:
+                break
+            if why == CRAMPED:
+                self._reserve(self.size + int(np.count_nonzero(slots < 0)))
+            else:
+                self._restart()
+        if norm < math.inf:
+            self.inverse_norm = norm
+        else:
+            self.refresh_norm(members, slots, float(np.min(np.diagonal(factor)[: members.size] ** 2)))
         return slots
 
     def refresh_norm(self, members: IndexArray, slots: IndexArray, pivot: float) -> None:
         """Find `inverse_norm` afresh: O(s³). `pivot` is the factor's smallest, an upper bound of the eigenvalue."""
         self.inverse_norm = self._fresh_norm = math.inf
-        self._know(members)
+        self._known[:] = False
+        self._known[members] = True
         size = slots.size
-        matrix = self.gram_high[np.ix_(slots, slots)] + 1.0
+        matrix = self.tables.gram_high[np.ix_(slots, slots)] + 1.0
         # What rounding may add to an eigenvalue: of the entries, of the shift, and of the factorization itself.
         rounding = 2.0 * (size + 4.0) * size * 2.0 * _U
         shift = 0.5 * pivot
@@ -345,39 +407,11 @@ class MarginPairs:
             self.inverse_norm = self._fresh_norm = 1.0 / (shift - rounding)
             return
 
-    def _bound_inverse(self, members: IndexArray, slots: IndexArray, factor: Matrix) -> None:
-        """Keep `inverse_norm` for the members: by single entries where those entered last, else afresh."""
-        size = members.size
-        known = int(_known_first(members, self._known))
-        if known > 0 and self.inverse_norm < GROWTH * self._fresh_norm and math.isfinite(self.inverse_norm):
-            norm = self.inverse_norm
-            for position in range(known, size):
-                norm = float(_entered(self.gram_high, slots, factor, position, norm))
-            if norm < GROWTH * self._fresh_norm:
-                self.inverse_norm = norm
-                if known < size:
-                    # It need not hold for members that left before these came.
-                    self._know(members)
-                return
-        if size:
-            self.refresh_norm(members, slots, float(np.min(np.diagonal(factor)[:size] ** 2)))
-
-    def _know(self, members: IndexArray) -> None:
-        self._known[:] = False
-        self._known[members] = True
-
-    def _drop(self, slot: int) -> None:
-        """Take a slot out, the last one moving into its place."""
-        self._known[self.site_of[slot]] = False
-        tables = self.gram_high, self.gram_low, self.sum_high, self.sum_low, self.sum_error
-        _move_last(slot, self.size, self.site_of, self.slot_of, *tables)
-        self.size -= 1
-
     def _restart(self) -> None:
         """Forget every slot."""
         self.slot_of[self.site_of[: self.size]] = -1
-        self.gram_high[:] = self.gram_low[:] = 0.0
-        self.sum_high[:] = self.sum_low[:] = self.sum_error[:] = 0.0
+        for table in self.tables:
+            table[:] = 0.0
         self.size = 0
 
     def _reserve(self, needed: int) -> None:
@@ -385,12 +419,11 @@ class MarginPairs:
         if needed <= capacity:
             return
         capacity = needed + max(32, needed // 4)
-        for name in ("gram_high", "gram_low"):
-            table = np.zeros((capacity, capacity))
-            table[: self.size, : self.size] = getattr(self, name)[: self.size, : self.size]
-            setattr(self, name, table)
-        for name in ("sum_high", "sum_low", "sum_error", "site_of"):
-            old = getattr(self, name)
-            new = np.zeros(capacity, dtype=old.dtype)
-            new[: self.size] = old[: self.size]
-            setattr(self, name, new)
+        size = self.size
+
+        def larger(old: AnyArray) -> AnyArray:
+            new = np.zeros((capacity,) * old.ndim, dtype=old.dtype)
+            new[(slice(size),) * old.ndim] = old[(slice(size),) * old.ndim]
+            return new
+
+        self.tables, self.site_of = PairTables(*map(larger, self.tables)), larger(self.site_of)
