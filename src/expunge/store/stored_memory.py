@@ -26,7 +26,7 @@ from expunge.memory.version import Version
 from expunge.problem.problem import as_count
 from expunge.store.backends.database import CheckedConnection
 from expunge.store.edits.crash_points import crash_point
-from expunge.store.edits.edit_preview import Edit, Preview, preview_edit
+from expunge.store.edits.edit_preview import Edit, Preview, forget_unpublished, preview_edit
 from expunge.store.edits.edit_transaction import EditTransaction, ForbiddenByHold, MemoryContext, check_expected
 from expunge.store.edits.idempotency import Request, same_entry
 from expunge.store.edits.signed_receipt import SignedReceipt, receipt_from_json, refusal_from_json
@@ -303,6 +303,7 @@ class StoredMemory(MemoryReader):
             transaction = EditTransaction(self._context, connection, loaded, action, request, has_holds=has_holds)
             # The guard comes first: a hold is the reason, whatever else stands in the way.
             memory.journal, memory.guard = transaction.write, transaction.require_no_hold
+            before = memory.version
             try:
                 receipt = edit(memory)
             except ForbiddenByHold as problem:
@@ -311,6 +312,8 @@ class StoredMemory(MemoryReader):
                 transaction.commit(problem)
                 raise
             finally:
+                if memory.version is before:
+                    forget_unpublished(memory)
                 memory.journal, memory.guard = refuse_direct_edit, None
                 if transaction.forgotten is not None and transaction.after is not None:
                     # Committed, and yet not published: the next caller takes it from the database.
