@@ -268,6 +268,10 @@ class StoredMemory(MemoryReader):
         """Take a version that was just written as the loaded one."""
         self._versions.replace(loaded)
 
+    def let_go(self, edit: int | None) -> None:
+        """Drop the loaded version if it is behind this edit, or if there is none any more: None."""
+        self._versions.let_go(edit)
+
     def refuse(self, connection: CheckedConnection, held: dict[str, Hold]) -> Refused:
         """Write the refusal of an erasure that holds forbid, commit it, and return what to raise."""
         loaded = self._versions.load(connection)

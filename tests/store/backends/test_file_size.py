@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from attackers.fixed_salts import fixed_salts
 
 import expunge
+from attackers.fixed_salts import fixed_salts
 from expunge.store import Store, StoredMemory
 
 from ..sample_memory import entries, fill

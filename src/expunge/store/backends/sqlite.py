@@ -210,7 +210,7 @@ class Sqlite(Database):
         self._truncation_due = True
         try:
             if connection.exec_driver_sql("PRAGMA freelist_count").scalar():
-                # One page goes with each step of the statement. Only a script is run to its end: there are no rows to fetch.
+                # One page goes with each step of the statement, and only a script is run through all of them.
                 with closing(connection.connection.cursor()) as cursor:
                     cursor.executescript("PRAGMA incremental_vacuum")
             row = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").first()
