@@ -1,6 +1,7 @@
-"""What a worker does without being asked: it finishes erasures that a reader has delayed, and deletes what has expired.
+"""What a worker does without being asked: it finishes erasures, its own and others', and deletes what has expired.
 
-A delayed erasure is tried again every few seconds. Answers to requests and jobs are kept for seven days
+Every few seconds an erasure that a reader has delayed is tried again, and loaded memories that another worker has
+edited or dropped are let go and overwritten: they hold what was erased (`Store.retry_erasures`). Answers to requests and jobs are kept for seven days
 (:mod:`expunge.store.maintenance.expiry`); the worker looks for older ones once an hour.
 """
 

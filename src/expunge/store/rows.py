@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,7 @@ __all__ = [
     "encrypted_state",
     "kept_slots",
     "last_edit",
+    "last_edits",
     "load_memory",
     "memory_number",
     "number_of",
@@ -152,6 +153,13 @@ def _last_leaf(column: Any, uuid: Any) -> Select[Any]:
 def last_edit(uuid: Any) -> ScalarSelect[Any]:
     """The edit number of a memory, from the ledger."""
     return _last_leaf(leaves.c.edit, uuid).scalar_subquery()
+
+
+def last_edits(connection: CheckedConnection, uuids: Collection[str]) -> dict[str, int]:
+    """The edit number of each of these memories that exists, by UUID."""
+    edit = last_edit(memories.c.uuid).label("edit")
+    rows = connection.rows(select(memories.c.uuid, edit).where(memories.c.uuid.in_(uuids)))
+    return {row.uuid: row.edit for row in rows}
 
 
 def read_summaries(connection: CheckedConnection) -> list[MemorySummary]:

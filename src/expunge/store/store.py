@@ -48,7 +48,7 @@ from expunge.store.maintenance.expiry import delete_expired
 from expunge.store.maintenance.integrity import VerifyResult, verify_store
 from expunge.store.maintenance.restore import RestoreResult, restore_store
 from expunge.store.memory_lifecycle import create_memory, drop_memory
-from expunge.store.rows import LoadedMemory, MemorySummary, read_summaries
+from expunge.store.rows import LoadedMemory, MemorySummary, last_edits, read_summaries
 from expunge.store.stored_memory import StoredMemory
 from expunge.store.subject_erasure import SubjectErasure, erase_subject, memories_of_subject
 
@@ -165,8 +165,7 @@ class Store:
                 if answer is not None:
                     return read_leaf(connection, answer["leaf"])
         leaf = drop_memory(self._database, self._identity, self[name], expected, request)
-        with self._lock:
-            self._opened.pop(leaf.memory or "", None)
+        self._forget_dropped(leaf.memory or "")
         return leaf
 
     @overload
@@ -312,9 +311,24 @@ class Store:
         return self._database.waiting()
 
     def retry_erasures(self) -> None:
-        """Try once more to remove erased secrets that a reader has kept in the files; the next edit does so, too."""
+        """Try once more to remove erased secrets that a reader has kept in the files; the next edit does so, too.
+
+        Of the memories that this process has loaded, versions that another process has edited since are let go, and
+        overwritten once no reader has them in hand.
+        """
         self._require_open()
         self._database.retry_erasures()
+        with self._lock:
+            opened = dict(self._opened)
+        if not opened:
+            return
+        with self.reading() as connection:
+            edits = last_edits(connection, opened)
+        for uuid, stored in opened.items():
+            if uuid in edits:
+                stored.let_go(edits[uuid])
+            else:
+                self._forget_dropped(uuid)
 
     def delete_expired(self, now: float | None = None) -> int:
         """Delete what is kept for a limited time and is older: see `expunge.store.maintenance.expiry`.
@@ -359,7 +373,9 @@ class Store:
             self._database.finish_erasure(connection)
         with self._lock:
             self._identity = identity
-            self._opened.clear()
+            opened, self._opened = self._opened, {}
+        for stored in opened.values():
+            stored.let_go(None)
         return restored
 
     def close(self) -> None:
@@ -413,6 +429,12 @@ class Store:
             if context.uuid not in self._opened:
                 self._opened[context.uuid] = StoredMemory(context, name)
             return self._opened[context.uuid]
+
+    def _forget_dropped(self, uuid: str) -> None:
+        with self._lock:
+            stored = self._opened.pop(uuid, None)
+        if stored is not None:
+            stored.let_go(None)
 
 
 def check_name(name: Any) -> str:

@@ -26,7 +26,7 @@ from expunge.memory.version import Version
 from expunge.problem.problem import as_count
 from expunge.store.backends.database import CheckedConnection
 from expunge.store.edits.crash_points import crash_point
-from expunge.store.edits.edit_preview import Edit, Preview, preview_edit
+from expunge.store.edits.edit_preview import Edit, Preview, forget_unpublished, preview_edit
 from expunge.store.edits.edit_transaction import EditTransaction, ForbiddenByHold, MemoryContext, check_expected
 from expunge.store.edits.idempotency import Request, same_entry
 from expunge.store.edits.signed_receipt import SignedReceipt, receipt_from_json, refusal_from_json
@@ -268,6 +268,10 @@ class StoredMemory(MemoryReader):
         """Take a version that was just written as the loaded one."""
         self._versions.replace(loaded)
 
+    def let_go(self, edit: int | None) -> None:
+        """Drop the loaded version if it is behind this edit, or if there is none any more: None."""
+        self._versions.let_go(edit)
+
     def refuse(self, connection: CheckedConnection, held: dict[str, Hold]) -> Refused:
         """Write the refusal of an erasure that holds forbid, commit it, and return what to raise."""
         loaded = self._versions.load(connection)
@@ -303,6 +307,7 @@ class StoredMemory(MemoryReader):
             transaction = EditTransaction(self._context, connection, loaded, action, request, has_holds=has_holds)
             # The guard comes first: a hold is the reason, whatever else stands in the way.
             memory.journal, memory.guard = transaction.write, transaction.require_no_hold
+            before = memory.version
             try:
                 receipt = edit(memory)
             except ForbiddenByHold as problem:
@@ -311,6 +316,8 @@ class StoredMemory(MemoryReader):
                 transaction.commit(problem)
                 raise
             finally:
+                if memory.version is before:
+                    forget_unpublished(memory)
                 memory.journal, memory.guard = refuse_direct_edit, None
                 if transaction.forgotten is not None and transaction.after is not None:
                     # Committed, and yet not published: the next caller takes it from the database.

@@ -2,21 +2,28 @@
 
 Readers use the loaded version, which is replaced when the edit number in the ledger has moved on; they never wait for a
 writer. An edit holds the memory's lock in the database, and works on the stored version.
+
+A version that was replaced holds what another process has erased since. Its buffers are overwritten as soon as no
+reader in this process uses it any more.
 """
 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from sqlalchemy import func, select
 
 from expunge.errors import Busy, StoreError
+from expunge.memory.entries import Entries
 from expunge.memory.memory import Memory
 from expunge.memory.receipt import Receipt
 from expunge.memory.version import Version
+from expunge.solver.margin_factor import MarginFactor
 from expunge.store.backends.database import CheckedConnection
 from expunge.store.backends.tables import holds, memories, states
 from expunge.store.edits.crash_points import crash_point
@@ -64,7 +71,18 @@ class VersionCache:
         """Take a version that was just written as the loaded one; with None the next caller loads it."""
         if loaded is not None:
             loaded.memory.journal = refuse_direct_edit
-        self._loaded = loaded
+        before, self._loaded = self._loaded, loaded
+        if before is not None and (loaded is None or loaded.memory is not before.memory):
+            _overwrite_when_unused(before)
+
+    def let_go(self, edit: int | None) -> None:
+        """Drop the loaded version if the stored one has a later number of edits; None: there is none any more."""
+        with self._load_lock:
+            loaded = self._loaded
+            if loaded is None or self._editing:
+                return
+            if edit is None or loaded.memory.version.edit < edit:
+                self.replace(None)
 
     def load(self, connection: CheckedConnection, *, release: bool = False) -> LoadedMemory:
         """The stored version, loaded anew; `release` as for `load_memory`."""
@@ -108,13 +126,33 @@ class VersionCache:
         if row is None:
             raise StoreError(f"the memory {self._name!r} was dropped")
         if self._loaded is None or not _is_current(self._loaded, row):
-            self._loaded = self.load(connection, release=release)
+            loaded = self.load(connection, release=release)
+            self.replace(loaded)
+            return loaded
         return self._loaded
 
 
 def refuse_direct_edit(before: Version, after: Version, receipt: Receipt) -> None:
     """The journal of a stored memory between its edits."""
     raise StoreError("edit a stored memory through its store")
+
+
+def _overwrite_when_unused(loaded: LoadedMemory) -> None:
+    """Overwrite the buffers of a memory that is not edited any more, once nobody has its version in hand."""
+    version = loaded.memory.version
+    state = version.state
+    factors = [part for part in vars(loaded.memory).values() if isinstance(part, MarginFactor)]
+    parts = (version.entries, state, state.margin, state.gram, state.gram.bound, state.gram.pairs, *factors)
+    arrays = [array for part in parts for array in vars(part).values() if isinstance(array, np.ndarray)]
+    weakref.finalize(version, _overwrite, arrays, version.entries, version.site_of_key).atexit = False
+
+
+def _overwrite(arrays: list[np.ndarray[Any, Any]], entries: Entries, site_of_key: dict[bytes, int]) -> None:
+    for array in arrays:
+        if array.flags.writeable:
+            array.fill(0)
+    entries.rewind(0)
+    site_of_key.clear()
 
 
 def _is_current(loaded: LoadedMemory, row: Any) -> bool:

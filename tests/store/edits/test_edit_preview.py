@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
-from expunge import InputError
+from expunge import AdmissionRefused, InputError
 from expunge.memory.receipt import FORGET_NOTICE
 from expunge.store import (
     Conflict,
     Preview,
+    Store,
+    StoredMemory,
 )
 
 from ..conftest import Place
@@ -65,3 +70,55 @@ def test_a_dry_run_tells_what_ends_the_certificates_of_forgotten_entries(place: 
     assert set(memory.delete(victim, dry_run=True).ended) == set(done.applied)
     assert memory.delete(victim).details["ended"] == list(done.applied)
     assert memory.delete(memory.ids[0], dry_run=True).ended == ()
+
+
+def holds_anything_of(memory: StoredMemory, shown: dict[str, Any]) -> list[str]:
+    """Which parts of an entry that was not admitted are in the loaded memory."""
+    version = memory._current().version
+    entries, gram = version.entries, version.state.gram
+    found = {
+        "key": bool((gram.keys == shown["key"]).all(axis=1).any()),
+        "site": np.asarray(shown["key"]).tobytes() in version.site_of_key,
+        "value": bool((entries.values == shown["value"]).all(axis=1).any()),
+        "id": shown["id"] in entries.ids or shown["id"] in entries.slot_of,
+        "subject": shown["subject"] in entries.subjects or shown["subject"] in entries.slots_of,
+        "payload": any(shown["payload"].encode() in (payload or b"") for payload in entries.payloads),
+        "salt": len(entries.salts) > version.count or bool(entries.blinds[version.count :].any()),
+        "kernels": bool(gram.rows[:, version.state.sites :].any()),
+    }
+    return [name for name, there in found.items() if there]
+
+
+def test_a_dry_run_leaves_nothing_of_what_was_shown_to_it(store: Store) -> None:
+    memory = fill(store)
+    before, outcomes = appearance(memory), memory._current().outcomes.copy()
+    for far in (0.5, 3.0):
+        shown = arrival(1, far=far) | {"subject": "mallory"}
+        assert memory.admit(**shown, dry_run=True).outcome == "admitted"
+        assert holds_anything_of(memory, shown) == []
+    assert appearance(memory) == before
+    assert memory._current().outcomes == outcomes
+    assert memory.admit(**shown).outcome == "admitted"
+    assert len(holds_anything_of(memory, shown)) > 4
+    store.verify()
+
+
+def test_a_refused_admission_leaves_nothing_of_what_was_shown_to_it(store: Store) -> None:
+    memory = fill(store)
+    memory.prune("forget")
+    ending = 0
+    while not memory.admit(**arrival(ending, far=3.0), dry_run=True).expired:
+        memory.admit(**arrival(ending, far=3.0))
+        ending += 1
+    shown = arrival(ending, far=3.0) | {"subject": "mallory"}
+    before = appearance(memory)
+    for dry_run in (True, False):
+        if dry_run:
+            assert memory.admit(**shown, on_expiry="refuse", dry_run=True).outcome == "refused"
+        else:
+            with pytest.raises(AdmissionRefused, match="would end"):
+                memory.admit(**shown, on_expiry="refuse")
+        assert holds_anything_of(memory, shown) == []
+    assert appearance(memory) == before
+    assert memory._current().outcomes["refused"] == 1
+    store.verify()

@@ -3,7 +3,8 @@
 `secure_delete` zeroes what is deleted but leaves copies of cells that a page split or merge has moved. Secrets are
 therefore kept in a small table of their own, and an erasure writes that table anew: emptying a table frees its pages
 whole, and a freed page is zeroed. So nothing tells how many secrets there were. Truncating the write-ahead log to
-nothing afterwards removes the older versions of the pages.
+nothing afterwards removes the older versions of the pages. Before that, free pages are cut off the file
+(`incremental_vacuum`), because their number tells how large the erased content was.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import logging
 import os
 import random
 import re
+import sqlite3
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +125,7 @@ class Sqlite(Database):
                 connection.connection.exec_driver_sql(statement)
 
     def finish_erasure(self, connection: CheckedConnection) -> str | None:
-        """Copy the write-ahead log into the file and truncate it to nothing."""
+        """Cut free pages off, copy the write-ahead log into the file and truncate it to nothing."""
         if self._truncated_in_time(connection.connection):
             return None
         self._waiting += 1
@@ -207,9 +209,14 @@ class Sqlite(Database):
         """Try once. A failure leaves a committed edit as it is, and its traces for the next try."""
         self._truncation_due = True
         try:
+            if connection.exec_driver_sql("PRAGMA freelist_count").scalar():
+                # One page goes with each step of the statement, and only a script is run through all of them.
+                with closing(connection.connection.cursor()) as cursor:
+                    cursor.executescript("PRAGMA incremental_vacuum")
             row = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").first()
-        except DBAPIError as problem:
-            log.warning("the write-ahead log of %s could not be truncated: %s", self.path.name, problem.orig)
+        except (DBAPIError, sqlite3.Error) as problem:
+            reason = problem.orig if isinstance(problem, DBAPIError) else problem
+            log.warning("the write-ahead log of %s could not be truncated: %s", self.path.name, reason)
             return False
         finally:
             connection.rollback()
@@ -223,6 +230,8 @@ def _prepare(connection: Any, _: ConnectionPoolEntry) -> None:
     """Transactions are begun by hand, and every connection has the same settings."""
     connection.isolation_level = None
     cursor = connection.cursor()
+    # Before the first page is written, which the next line does in a new file. In another it counts from a VACUUM on.
+    cursor.execute("PRAGMA auto_vacuum = INCREMENTAL")
     mode = cursor.execute("PRAGMA journal_mode = WAL").fetchone()[0]
     if mode != "wal":
         raise StoreError(f"the file system does not support SQLite's write-ahead log (journal mode {mode})")
