@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from expunge import InputError, MissingExtra
+from expunge.integrations import embedding
 from expunge.integrations.embedding import embed_texts, find_embedding, minilm, words
 
 TEXTS = ["Ada drinks green tea", "ada drank some green teas", "The invoice is due on Friday"]
@@ -34,6 +36,23 @@ def test_words_are_near_where_they_are_shared() -> None:
     assert np.array_equal(rows[2], words([TEXTS[2]])[0])
     assert words(["", "?!", "\ud800"], dimension=7).shape == (3, 7)
     assert np.isfinite(words(["", "?!"])).all()
+
+
+def kept_strings(depth: int = 5) -> set[str]:
+    """Strings that are reached from the names of the module, modules and classes left out."""
+    layer: list[Any] = list(vars(embedding).values())
+    seen: dict[int, Any] = {}
+    for _ in range(depth):
+        layer = [each for each in layer if not isinstance(each, ModuleType | type) and id(each) not in seen]
+        seen |= {id(each): each for each in layer}
+        layer = gc.get_referents(*layer)
+    return {each for each in seen.values() if isinstance(each, str)}
+
+
+def test_no_word_outlives_the_call() -> None:
+    assert "words" in kept_strings()
+    words(["a note about Krzyzanowska"])
+    assert [text for text in kept_strings() if "krz" in text] == []
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,16 @@ def test_search_pages_from_scored_to_unscored_items(ledger: Store) -> None:
     assert [item.score for item in store.search((), query="violin", limit=100) if item.key == "k1"] == [None]
 
 
+def test_an_update_leaves_the_cap(ledger: Store) -> None:
+    """For a moment there are four versions, for which the cap is another: nothing is rebuilt for it."""
+    store = ExpungeStore(ledger)
+    for key in ("a", "b", "c", "a"):
+        store.put(("memories", "ann"), key, {"text": f"the text of {key}"})
+    assert [edit.outcome for edit in store.receipts][:4] == ["created", "admitted", "admitted", "admitted"]
+    assert len(store.receipts) == 5
+    assert ledger["langgraph"].cap == 1.0
+
+
 def test_receipts_on_the_side(ledger: Store) -> None:
     heard: list[ItemReceipt] = []
     store = ExpungeStore(ledger, on_receipt=heard.append)

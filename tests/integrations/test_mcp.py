@@ -73,7 +73,9 @@ async def day_of_an_agent(client: Client) -> None:
     gone = await call(client, "forget", ids=[tea["id"]])
     assert (gone["ids"], gone["notes"]) == ([tea["id"]], 3)
     assert all(note["id"] != tea["id"] for note in await call(client, "recall", query="tea", k=100))
-    checked = await call(client, "verify_receipt", leaf=gone["receipts"][-1]["leaf"])
+    # From four notes to three the cap changes: the erasure's receipt, then that of the rebuild.
+    assert [receipt["outcome"] for receipt in gone["receipts"]] == ["decrement", "rebuilt"]
+    checked = await call(client, "verify_receipt", leaf=gone["receipts"][0]["leaf"])
     assert (checked["verified"], checked["entries"]) == (True, 1)
     erased = await call(client, "forget_subject", subject="ben")
     assert (erased["complete"], erased["entries"], erased["refused"]) == (True, 2, [])

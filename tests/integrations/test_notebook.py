@@ -52,6 +52,49 @@ def test_it_grows_from_nothing_and_its_cap_follows(store: Store) -> None:
     store.verify()
 
 
+@pytest.mark.parametrize("nu", [0.07, 0.3, 0.5, 1.0])
+def test_the_cap_is_that_of_the_notes_there_are(store: Store, nu: float) -> None:
+    """Up and down by one, by several, and by subject: at every size the cap of a notebook that grew to it."""
+    grown, caps = Notebook(store, "grown", sigma=2.0, nu=nu), {}
+    for number, key in enumerate(keys(20)):
+        grown.write(key)
+        assert grown.memory is not None
+        caps[number + 1] = grown.memory.cap
+    assert len(set(caps.values())) > (nu > 0.07)
+    notebook = Notebook(store, "notes", sigma=2.0, nu=nu)
+    fill(notebook, 20)
+    rng = np.random.default_rng(3)
+    for take in (1, 3, 1, 1, 5, 1, 2, 1, 1, 1, 1):
+        names = [note.id for note in notebook.notes()]
+        notebook.erase([str(name) for name in rng.choice(names, take, replace=False)])
+        assert notebook.memory is not None
+        assert notebook.memory.cap == caps[len(notebook)]
+    assert len(notebook) == 2
+    for number, key in enumerate(keys(9, seed=1)):
+        notebook.write(key, subject="ann" if number % 2 else "bob")
+    done = notebook.erase_subject("bob")
+    assert (done.complete, done.count, len(notebook)) == (True, 5, 6)
+    assert store["notes"].cap == caps[6]
+    store.verify()
+
+
+def test_certificates_outlive_the_next_note(store: Store) -> None:
+    """Pruned entries count for the cap while their certificates hold: pruning does not call for a rebuild."""
+    notebook = Notebook(store, "notes", sigma=3.0, nu=0.1)
+    fill(notebook, 33)
+    memory = notebook.memory
+    assert memory is not None
+    assert memory.prune("forget").applied
+    assert len(notebook) < 32
+    notebook.write(keys(34)[33], id="late")
+    assert [row.status for row in memory.warranties() if row.status == "ended"] == []
+    assert [edit.outcome for edit in notebook.erase("late")] in (["decrement"], ["certified_zero"])
+    # The erasure of a note that was live at the pruning ends them, and the cap is that of the notes that are left.
+    assert notebook.erase(notebook.notes()[0].id)[-1].outcome == "rebuilt"
+    assert {row.status for row in memory.warranties()} == {"ended"}
+    assert memory.cap == 1.0 / (0.1 * 2 ** (len(notebook).bit_length() - 1)) or memory.cap == 1.0
+
+
 @pytest.mark.parametrize("order", ["first", "last", "random", "all at once"])
 def test_it_shrinks_to_nothing_and_begins_again(store: Store, order: str) -> None:
     notebook = Notebook(store, "notes", sigma=2.0, nu=0.5)
@@ -67,9 +110,10 @@ def test_it_shrinks_to_nothing_and_begins_again(store: Store, order: str) -> Non
     else:
         for left, name in zip(range(8, -1, -1), names, strict=True):
             edits = notebook.erase(name)
-            assert edits[-1].applied == (name,)
+            assert [edit.applied for edit in edits if edit.outcome != "rebuilt"] == [(name,)]
             assert len(notebook) == left
-            assert [edit.outcome for edit in edits[:-1]] in ([], ["rebuilt"])
+            # At 8 notes the cap is 1/4, at 4 it is 1/2, below that 1.
+            assert sum(edit.outcome == "rebuilt" for edit in edits) == (left in (7, 3))
     assert "notes" not in store
     with pytest.raises(InputError, match="nothing is remembered"):
         notebook.erase("n1")

@@ -168,8 +168,23 @@ def by_mcp(ledger: Store, salts: SaltsById, *steps: str) -> None:
         (("a", "b", "x", "c", "-x", "d"), ("a", "b", "c", "d")),
         (("a", "b", "c", "d", "x", "/x", "e"), ("a", "b", "c", "d", "e")),
         (("x", "-x", "a", "b"), ("a", "b")),
+        # With x there are four and eight notes, where the cap is another.
+        (("a", "b", "c", "x", "-x"), ("a", "b", "c")),
+        ((*"abcdefg", "x", "-x"), tuple("abcdefg")),
+        ((*"abcdefg", "x", "/x"), tuple("abcdefg")),
+        (("x", *"abcdefg", "-x", "h"), tuple("abcdefgh")),
+        ((*"abcd", "x", "y", "z", "w", "-x", "-w", "/z", "-y", "-d"), tuple("abc")),
     ],
-    ids=["deleted", "erased with the user", "the first"],
+    ids=[
+        "deleted",
+        "erased with the user",
+        "the first",
+        "fourth",
+        "eighth",
+        "eighth erased with the user",
+        "first of eight",
+        "down again",
+    ],
 )
 def test_agents_leave_the_rows_of_their_notes(
     places: list[Place],

@@ -46,8 +46,8 @@ def words(texts: Sequence[str], dimension: int = DIMENSION) -> Matrix:
     return out
 
 
-@cache
 def _hash_piece(piece: str, dimension: int) -> tuple[int, float]:
+    # Not cached: a cache would keep the words of a text that was erased.
     number = int.from_bytes(hashlib.blake2b(piece.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
     return (number >> 1) % dimension, 1.0 if number & 1 else -1.0
 

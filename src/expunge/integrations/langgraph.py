@@ -268,7 +268,8 @@ class ExpungeStore(BaseStore):
                 key = rows[0] if len(rows) else words([json.dumps(value, default=str)], self._dimension)[0]
                 payload = {"value": value, "vectors": rows[1:].tolist() if len(rows) else None}
                 label = json.dumps([list(name[0]), name[1], created, now], ensure_ascii=False)
-                edits += self.notebook.write(key, id=label, subject=self._subject(*name), payload=payload)
+                subject = self._subject(*name)
+                edits += self.notebook.write(key, id=label, subject=subject, payload=payload, settle=not stale)
             if stale:
                 # Somebody else may have erased some of them since; what is left is older than what they put.
                 edits += self.notebook.erase(stale, missing_ok=True)

@@ -80,6 +80,7 @@ class RecalledNote:
 class ForgetResult:
     """What forget answers: the notes are gone from the database, and the receipts say so.
 
+    A second receipt is that of a rebuild at the cap for the new size.
     Where waiting is not null, it says why the database's files still hold what was erased.
     """
 
@@ -165,7 +166,8 @@ class Tools:
         """
         edits = self.notebook.erase(ids)
         receipts = [LeafReceipt.of(edit) for edit in edits]
-        return ForgetResult(list(edits[-1].applied), len(self.notebook), receipts, self.store.waiting())
+        erased = [name for edit in edits for name in edit.applied]
+        return ForgetResult(erased, len(self.notebook), receipts, self.store.waiting())
 
     def forget_subject(self, subject: str) -> ForgetSubjectResult:
         """Erase everything of one subject, in every memory of the store, with one signed summary."""
@@ -176,7 +178,7 @@ class Tools:
         return ForgetSubjectResult(
             complete=done.complete,
             entries=done.count,
-            receipts=receipts,
+            receipts=sorted(receipts, key=lambda receipt: receipt.leaf),
             refused=[f"{part.memory}: {part.reason}" for part in parts if part.outcome in ("refused", "failed")],
             summary_leaf=None if done.summary is None else done.summary.index,
             summary_salt=None if done.summary is None else done.summary.salt.hex(),

@@ -1,16 +1,18 @@
 """One memory of a store as a notebook: it begins with nothing, grows, and may become empty again.
 
 A fit at a cap C needs n ≥ ⌈1/C⌉ entries, and a memory needs one. An agent's first note is one entry, and a user may
-ask for all of them back. So the cap follows the notebook, in recorded edits:
+ask for all of them back. So the cap follows the notebook, in recorded edits. For n notes it is that of ν for the
+largest power of two that is at most n, whatever the number was before: a notebook that erased a note has the cap of
+one that never had it.
 
-- the first note creates the memory, at ν for one entry;
-- when there are twice as many notes as the cap was set for, the memory is rebuilt at ν for all of them;
-- an erasure that would leave too few for the cap first rebuilds at ν for those that stay;
-- an erasure that leaves none drops the memory, and the next note creates another, under the same name.
+- The first note creates the memory.
+- A note or an erasure after which another cap is due is followed by a rebuild at that cap.
+- An erasure that would leave too few for the cap is preceded by the rebuild instead.
+- An erasure that leaves none drops the memory, and the next note creates another, under the same name.
 
 A rebuild is a *different* reference and has its own receipt; it ends the certificates of entries pruned in the mode
-*forget* and brings archived ones back. Growing from 1 to n takes log₂ n of them. Several threads and processes may
-use one notebook.
+*forget* and brings archived ones back. While such a certificate holds, its entry counts as a note. Growing from 1 to n
+takes log₂ n rebuilds. Several threads and processes may use one notebook.
 """
 
 from __future__ import annotations
@@ -114,8 +116,12 @@ class Notebook:
         id: str | None = None,  # noqa: A002 — the public word
         subject: str | None = None,
         payload: Any = None,
+        settle: bool = True,
     ) -> tuple[NotebookEdit, ...]:
-        """Add a note; its value is its key. Without an id it gets one that no other note has or had."""
+        """Add a note; its value is its key. Without an id it gets one that no other note has or had.
+
+        Without `settle` the cap stays as it is: for a caller who erases the note that this one replaces.
+        """
         name = uuid.uuid4().hex if id is None else check_id(id)
         with self._lock:
             for _ in range(_MAX_TRIES):
@@ -133,7 +139,7 @@ class Notebook:
                     continue
                 return (
                     NotebookEdit(receipt.outcome, receipt.index, receipt.applied),
-                    *self._rebuild_if_doubled(memory),
+                    *(self._settle(memory) if settle else ()),
                 )
         raise self._conflict()
 
@@ -158,7 +164,8 @@ class Notebook:
             if not any(edit.outcome == "dropped" for edit in edits):
                 raise
             return Erasure(edits, None)
-        return Erasure(edits, summary)
+        memory = self.memory
+        return Erasure(edits if memory is None else (*edits, *self._settle(memory)), summary)
 
     def held(self, ids: list[str]) -> bool:
         """Whether a hold forbids to erase one of these notes."""
@@ -209,19 +216,29 @@ class Notebook:
             return None
         return NotebookEdit("created", self.store.receipts(memory.name, limit=1)[0].index, (name,))
 
-    def _rebuild_if_doubled(self, memory: StoredMemory) -> tuple[NotebookEdit, ...]:
-        """Rebuild at ν once there are twice as many notes as the cap was set for."""
-        size, digest = memory.look(lambda version: (_size(version), version.digest))
-        set_for = 1.0 / (self.nu * memory.cap)
-        if size < 2.0 * set_for * (1.0 - 1e-9):
-            return ()
+    def _cap(self, count: int) -> float:
+        """The cap for a number of notes: ν for the largest power of two that is at most as many."""
+        return cap_from(1 << (count.bit_length() - 1), nu=self.nu)
+
+    def _settle(self, memory: StoredMemory) -> tuple[NotebookEdit, ...]:
+        """Rebuild where another cap is due for the notes there are."""
         try:
-            receipt = memory.rebuild(nu=self.nu, expected=digest)
-        except (StoreError, SolveError) as problem:
-            # The note is in; the cap can follow with a later one.
+            for _ in range(_MAX_TRIES):
+                size, certified, digest = memory.look(
+                    lambda version: (_size(version), _certified(version), version.digest)
+                )
+                if memory.cap == self._cap(size + certified):
+                    return ()
+                try:
+                    # It ends the certificates, so that their entries do not count any more.
+                    receipt = memory.rebuild(cap=self._cap(size), expected=digest)
+                except Conflict:
+                    continue
+                return (NotebookEdit(receipt.outcome, receipt.index),)
+        except (StoreError, SolveError, VerificationError) as problem:
+            # The edit is made; the cap can follow with a later one.
             log.info("%s keeps its cap for now: %s", self.name, problem)
-            return ()
-        return (NotebookEdit(receipt.outcome, receipt.index),)
+        return ()
 
     def _erase(
         self, choose: Callable[[Version], list[str]], *, missing_ok: bool, only_make_room: bool = False
@@ -247,14 +264,16 @@ class Notebook:
                     leaf = self.store.drop(self.name, expected=digest)
                     return (*edits, NotebookEdit("dropped", leaf.index, tuple(names)))
                 if names and not held and left < fewest_keys(memory.cap):
-                    receipt = memory.rebuild(cap=cap_from(left, nu=self.nu), expected=digest)
+                    receipt = memory.rebuild(cap=self._cap(left), expected=digest)
                     edits.append(NotebookEdit(receipt.outcome, receipt.index))
                     if not only_make_room:
                         continue
-                if only_make_room or (missing_ok and not names):
+                if only_make_room:
                     return tuple(edits)
-                receipt = memory.delete(names, expected=digest)
-                return (*edits, NotebookEdit(receipt.outcome, receipt.index, receipt.applied))
+                if names or not missing_ok:
+                    receipt = memory.delete(names, expected=digest)
+                    edits.append(NotebookEdit(receipt.outcome, receipt.index, receipt.applied))
+                return (*edits, *self._settle(memory))
             except Conflict:
                 continue
             except DeletionRefused as problem:
@@ -277,6 +296,11 @@ class Notebook:
 
 def _size(version: Version) -> int:
     return version.size + len(version.warranties.archive)
+
+
+def _certified(version: Version) -> int:
+    """Forgotten entries whose certificates hold at this cap."""
+    return sum(record.anchor is not None for record in version.warranties.forgotten.values())
 
 
 def _keys(version: Version) -> Any:
