@@ -75,14 +75,17 @@ class WeightedRows(NamedTuple):
 @njit(cache=True, nogil=True)
 def weighted_sums(kernels: WeightedRows, alpha: Vector, cap: float, sites: int) -> Vector:
     """Kα at every site, (sites,); `alpha` is indexed by site."""
-    weights = np.empty(kernels.held)
+    picked, weights = np.empty(kernels.held, dtype=np.int64), np.empty(kernels.held)
+    size = 0
     for row in range(kernels.held):
         site = kernels.site_of[row]
-        weights[row] = 0.0 if kernels.bound_counts[site] else alpha[site]
+        if alpha[site] != 0.0 and not kernels.bound_counts[site]:
+            picked[size], weights[size] = row, alpha[site]
+            size += 1
     out = np.empty(sites)
     for j in range(sites):
         out[j] = cap * kernels.high[j] + cap * kernels.low[j]
-    add_weighted_rows(kernels.rows, np.arange(kernels.held), weights, sites, out)
+    add_weighted_rows(kernels.rows, picked[:size], weights, sites, out)
     return out
 
 
@@ -104,23 +107,6 @@ def _block(rows: Matrix, row_of: IndexArray, picked: IndexArray, columns: IndexA
 
 
 @njit(cache=True, nogil=True)
-def _drop(rows: Matrix, row_of: IndexArray, site_of: IndexArray, count: int, sites: int, site: int) -> int:
-    """Take a site's row out, the last one moving into its place; return how many are left."""
-    row, last = row_of[site], count - 1
-    if row != last:
-        moved = site_of[last]
-        # Spelt out: an assignment of slices takes seconds to compile.
-        for column in range(sites):
-            rows[row, column] = rows[last, column]
-        site_of[row] = moved
-        row_of[moved] = row
-    rows[last, :sites] = 0.0
-    site_of[last] = -1
-    row_of[site] = -1
-    return last
-
-
-@njit(cache=True, nogil=True)
 def _retain(
     keys: Matrix,
     rows: Matrix,
@@ -131,14 +117,35 @@ def _retain(
     status: StatusArray,
     gone: IndexArray,
 ) -> int:
-    for row in range(count - 1, -1, -1):
-        if status[site_of[row]] != MARGIN:
-            count = _drop(rows, row_of, site_of, count, sites, site_of[row])
+    """Keep the rows of the margin, the last ones moving into the gaps; zero the others, and all of sites that are gone.
+
+    Returns how many rows are left.
+    """
+    left = 0
+    for row in range(count):
+        if status[site_of[row]] == MARGIN:
+            left += 1
+        else:
+            row_of[site_of[row]] = -1
+    last = count - 1
+    for row in range(left):
+        if row_of[site_of[row]] < 0:
+            while row_of[site_of[last]] < 0:
+                last -= 1
+            # Spelt out: an assignment of slices takes seconds to compile.
+            for column in range(sites):
+                rows[row, column] = rows[last, column]
+            site_of[row] = site_of[last]
+            row_of[site_of[row]] = row
+            last -= 1
+    for row in range(left, count):
+        rows[row, :sites] = 0.0
+        site_of[row] = -1
     for site in gone:
         keys[site] = 0.0
-        for row in range(count):
+        for row in range(left):
             rows[row, site] = 0.0
-    return count
+    return left
 
 
 _NONE: IndexArray = np.zeros(0, dtype=np.int64)
