@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numba import njit
 
-from expunge.problem.kernel import fill_kernel, kernel_values
+from expunge.problem.kernel import exponent_factor, fill_kernel, kernel_values
 from expunge.problem.kernel_pairs import two_product, two_sum
 from expunge.types import IndexArray, Matrix, Vector
 
@@ -142,7 +142,7 @@ class BoundSums:
         """Count these entries, (sites,): rows that are there are used, others are made in blocks and not kept."""
         if self.updates > REFRESH:
             self._restart()
-        factor = -1.0 / (sigma * sigma)
+        factor = exponent_factor(sigma)
         few = _follow(counts, self.counts, keys, factor, rows, row_of, sites, self.high, self.low)
         if few == 0:
             return

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from expunge.problem.kernel import fill_kernel, kernel_block
+from expunge.problem.kernel import exponent_factor, fill_kernel, kernel_block, kernel_values
 from expunge.solver.bound_sums import BoundSums
 from expunge.solver.margin_pairs import MarginPairs
 from expunge.types import IndexArray, Matrix, StatusArray, Vector
@@ -23,14 +23,30 @@ from expunge.types import IndexArray, Matrix, StatusArray, Vector
 # The status of a margin site, as `solver.state` numbers it.
 MARGIN = 1
 
-__all__ = ["KernelRows", "RowTable", "WeightedRows", "add_weighted_rows", "product", "weighted_sums"]
+__all__ = ["KernelRows", "RowTable", "WeightedRows", "add_weighted_rows", "make_row", "product", "weighted_sums"]
 
 
 class RowTable(NamedTuple):
-    """Kernel rows as compiled code takes them: the rows, and the row of each site or −1."""
+    """Kernel rows as compiled code takes them: the rows, the row of each site or −1, and what new rows are made of."""
 
     rows: Matrix
     row_of: IndexArray
+    site_of: IndexArray
+    keys: Matrix
+    sites: int
+    exponent_factor: float
+
+
+@njit(cache=True, nogil=True)
+def make_row(table: RowTable, count: int, site: int) -> bool:
+    """Make the row of a site, after `count` others; False if the table is full."""
+    if count == table.rows.shape[0]:
+        return False
+    row = table.rows[count : count + 1, : table.sites]
+    kernel_values(table.keys[site : site + 1], table.keys[: table.sites], table.exponent_factor, row)
+    table.row_of[site] = count
+    table.site_of[count] = site
+    return True
 
 
 @njit(cache=True, nogil=True)
@@ -172,7 +188,8 @@ class KernelRows:
     @property
     def table(self) -> RowTable:
         """Rows and their places, not copied."""
-        return RowTable(self.rows, self.row_of)
+        factor = exponent_factor(self.sigma)
+        return RowTable(self.rows, self.row_of, self.site_of, self.keys, self.sites, factor)
 
     @property
     def capacity(self) -> int:
@@ -232,13 +249,9 @@ class KernelRows:
         """`require` for a single site, without the bookkeeping of many."""
         if self.row_of[site] >= 0:
             return
-        row = self.count
-        self.reserve_rows(row + 1)
-        keys, sites = self.keys, self.sites
-        fill_kernel(keys[site : site + 1], keys[:sites], self.sigma, self.rows[row : row + 1, :sites])
-        self.row_of[site] = row
-        self.site_of[row] = site
-        self.count = row + 1
+        self.reserve_rows(self.count + 1)
+        make_row(self.table, self.count, site)
+        self.count += 1
 
     def retain(self, status: StatusArray, gone: Sequence[int] = ()) -> None:
         """Keep the rows of the margin alone, and overwrite what is held of sites that are `gone`.
