@@ -16,7 +16,7 @@ from expunge.problem.kernel import exponent_factor, fill_kernel, kernel_values
 from expunge.problem.kernel_pairs import two_product, two_sum
 from expunge.types import IndexArray, Matrix, Vector
 
-__all__ = ["BoundSums"]
+__all__ = ["BoundSums", "follow_counts"]
 
 # Entries of kernel rows that are made together.
 BLOCK = 1_000_000
@@ -77,7 +77,7 @@ def _changed(now: IndexArray, then: IndexArray, sites: int) -> IndexArray:
 
 
 @njit(cache=True, nogil=True)
-def _follow(
+def follow_counts(
     counts: IndexArray,
     held: IndexArray,
     keys: Matrix,
@@ -136,14 +136,19 @@ class BoundSums:
         copy.updates = self.updates
         return copy
 
+    @property
+    def stale(self) -> bool:
+        """Whether the sums are due to be made afresh."""
+        return self.updates > REFRESH
+
     def set_counts(
         self, counts: IndexArray, keys: Matrix, sigma: float, rows: Matrix, row_of: IndexArray, sites: int
     ) -> None:
         """Count these entries, (sites,): rows that are there are used, others are made in blocks and not kept."""
-        if self.updates > REFRESH:
+        if self.stale:
             self._restart()
         factor = exponent_factor(sigma)
-        few = _follow(counts, self.counts, keys, factor, rows, row_of, sites, self.high, self.low)
+        few = follow_counts(counts, self.counts, keys, factor, rows, row_of, sites, self.high, self.low)
         if few == 0:
             return
         self.updates += 1
