@@ -303,7 +303,7 @@ INTERNALS = [
     "expunge.solver.kernel_rows.KernelRows.add_site",
     "expunge.solver.kernel_rows.KernelRows.weighted",
     "expunge.solver.kernel_rows.KernelRows.count_bound",
-    "expunge.solver.bound_sums._follow",
+    "expunge.solver.bound_sums.follow_counts",
     "expunge.solver.margin_pairs.MarginPairs.follow",
     "expunge.solver.attempts.canonical",
     "expunge.solver.kernel_rows.KernelRows.retain",

@@ -20,7 +20,7 @@ from numba import njit
 from expunge.problem.exponential import EXPONENT_FLOOR, PART, exponentials
 from expunge.types import Matrix
 
-__all__ = ["fill_kernel", "kernel_block", "kernel_error", "kernel_values", "squared_distances"]
+__all__ = ["exponent_factor", "fill_kernel", "kernel_block", "kernel_error", "kernel_values", "squared_distances"]
 
 # Columns handled together, so that one tile of keys and its sums stay in the first-level cache.
 TILE = PART
@@ -98,4 +98,9 @@ def kernel_block(a: Matrix, b: Matrix, sigma: float) -> Matrix:
 
 def fill_kernel(a: Matrix, b: Matrix, sigma: float, out: Matrix) -> None:
     """Write κ of every pair of (m, d) and (n, d) to `out`, (m, n), in place."""
-    kernel_values(a, b, -1.0 / (sigma * sigma), out)
+    kernel_values(a, b, exponent_factor(sigma), out)
+
+
+def exponent_factor(sigma: float) -> float:
+    """What `kernel_values` multiplies squared distances by."""
+    return -1.0 / (sigma * sigma)

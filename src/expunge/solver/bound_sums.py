@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 from numba import njit
 
-from expunge.problem.kernel import fill_kernel, kernel_values
+from expunge.problem.kernel import exponent_factor, fill_kernel, kernel_values
 from expunge.problem.kernel_pairs import two_product, two_sum
 from expunge.types import IndexArray, Matrix, Vector
 
-__all__ = ["BoundSums"]
+__all__ = ["BoundSums", "follow_counts"]
 
 # Entries of kernel rows that are made together.
 BLOCK = 1_000_000
@@ -24,11 +24,22 @@ BLOCK = 1_000_000
 REFRESH = 1024
 # Changes that are followed one by one; more are made in blocks.
 FEW = 16
+# Sums that are brought up together, so that they stay in the first-level cache.
+COLUMNS = 1024
 
 
 @njit(cache=True, nogil=True)
 def _add(row: Vector, times: float, sites: int, high: Vector, low: Vector) -> None:
     """Add times · row to high + low."""
+    if abs(times) == 1.0:
+        # Most keys are there once, and a product with ±1 is exact: the same sums, in half the time.
+        for j in range(sites):
+            s, f = two_sum(high[j], times * row[j])
+            f += low[j]
+            t = s + f
+            high[j] = t
+            low[j] = f - (t - s)
+        return
     for j in range(sites):
         p, e = two_product(times, row[j])
         s, f = two_sum(high[j], p)
@@ -36,6 +47,21 @@ def _add(row: Vector, times: float, sites: int, high: Vector, low: Vector) -> No
         t = s + f
         high[j] = t
         low[j] = f - (t - s)
+
+
+@njit(cache=True, nogil=True)
+def _add_rows(
+    rows: Matrix, picked: IndexArray, sites: IndexArray, counts: IndexArray, held: IndexArray, high: Vector, low: Vector
+) -> None:
+    """Bring `held` and the sums to the counts of some sites, whose rows are the picked ones, in this order."""
+    width = min(rows.shape[1], high.size)
+    for start in range(0, width, COLUMNS):
+        stop = min(start + COLUMNS, width)
+        for k in range(sites.size):
+            times = float(counts[sites[k]] - held[sites[k]])
+            _add(rows[picked[k], start:stop], times, stop - start, high[start:stop], low[start:stop])
+    for site in sites:
+        held[site] = counts[site]
 
 
 @njit(cache=True, nogil=True)
@@ -51,7 +77,7 @@ def _changed(now: IndexArray, then: IndexArray, sites: int) -> IndexArray:
 
 
 @njit(cache=True, nogil=True)
-def _follow(
+def follow_counts(
     counts: IndexArray,
     held: IndexArray,
     keys: Matrix,
@@ -110,30 +136,33 @@ class BoundSums:
         copy.updates = self.updates
         return copy
 
+    @property
+    def stale(self) -> bool:
+        """Whether the sums are due to be made afresh."""
+        return self.updates > REFRESH
+
     def set_counts(
         self, counts: IndexArray, keys: Matrix, sigma: float, rows: Matrix, row_of: IndexArray, sites: int
     ) -> None:
         """Count these entries, (sites,): rows that are there are used, others are made in blocks and not kept."""
-        if self.updates > REFRESH:
+        if self.stale:
             self._restart()
-        factor = -1.0 / (sigma * sigma)
-        few = _follow(counts, self.counts, keys, factor, rows, row_of, sites, self.high, self.low)
+        factor = exponent_factor(sigma)
+        few = follow_counts(counts, self.counts, keys, factor, rows, row_of, sites, self.high, self.low)
         if few == 0:
             return
         self.updates += 1
         if few > 0:
             return
         changed = _changed(counts, self.counts, sites)
-        made = changed[row_of[changed] < 0]
-        for site in changed[row_of[changed] >= 0].tolist():
-            self._count(site, int(counts[site]), rows[row_of[site]], sites)
+        held, made = changed[row_of[changed] >= 0], changed[row_of[changed] < 0]
+        _add_rows(rows, row_of[held], held, counts, self.counts, self.high, self.low)
         height = max(1, BLOCK // sites)
         for start in range(0, made.size, height):
             part = made[start : start + height]
             block = np.empty((part.size, sites))
             fill_kernel(keys[part], keys[:sites], sigma, block)
-            for place, site in enumerate(part.tolist()):
-                self._count(site, int(counts[site]), block[place], sites)
+            _add_rows(block, np.arange(part.size), part, counts, self.counts, self.high, self.low)
 
     def forget(self, sites: Sequence[int]) -> None:
         """Overwrite what is held of sites whose keys are about to go."""
@@ -147,10 +176,6 @@ class BoundSums:
         self.high[:] = self.low[:] = 0.0
         self.counts[:] = 0
         self.updates = 0
-
-    def _count(self, site: int, count: int, row: Vector, sites: int) -> None:
-        _add(row, float(count - self.counts[site]), sites, self.high, self.low)
-        self.counts[site] = count
 
     def add_site(self, site: int, kernels: Vector, bound: IndexArray) -> None:
         """Sum at a new site, from its kernel values with the sites that count."""

@@ -13,7 +13,8 @@ from numba import njit
 
 from expunge.problem.check import StateCheck
 from expunge.problem.tolerances import PARTITION_THRESHOLD, PUBLISHED
-from expunge.solver.kernel_rows import WeightedRows, weighted_sums
+from expunge.solver.bound_sums import follow_counts
+from expunge.solver.kernel_rows import RowTable, WeightedRows, weighted_sums
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, SiteArrays, State
 from expunge.types import IndexArray, Vector
 
@@ -94,17 +95,56 @@ def _read_off(alpha: Vector, counts: IndexArray, cap: float, row_of: IndexArray)
 
 @njit(cache=True, nogil=True)
 def _recompute(
-    kernels: WeightedRows,
+    table: RowTable,
+    held: int,
+    bound_counts: IndexArray,
+    high: Vector,
+    low: Vector,
     at: SiteArrays,
     members: IndexArray,
     counts: IndexArray,
     offset: float,
     cap: float,
-    sites: int,
     threshold: float,
-) -> tuple[float, float, float, bool]:
-    """`_judge`, with Kα from kernel rows and the sums over bound keys."""
-    return _judge(at, members, counts, weighted_sums(kernels, at.alpha, cap, sites), offset, cap, threshold)
+) -> tuple[int, float, float, float, bool]:
+    """How many bound sites have changed, and `_judge`, with Kα from kernel rows and the sums over bound keys.
+
+    Few changes of the sums are followed; −1, and nothing judged, where rows are missing or more has changed.
+    """
+    bound, missing = _read_off(at.alpha, counts, cap, table.row_of)
+    changed = -1
+    if missing.size == 0:
+        changed = follow_counts(
+            bound, bound_counts, table.keys, table.exponent_factor, table.rows, table.row_of, table.sites, high, low
+        )
+    if changed < 0:
+        return -1, np.inf, np.inf, np.inf, False
+    kernels = WeightedRows(table.rows, table.site_of, held, bound, high, low)
+    sums = weighted_sums(kernels, at.alpha, cap, table.sites)
+    mass, box, stationarity, agrees = _judge(at, members, counts, sums, offset, cap, threshold)
+    return changed, mass, box, stationarity, agrees
+
+
+def _terms(state: State, counts: IndexArray) -> tuple[float, float, float, bool] | None:
+    """What `_judge` finds for a candidate; None where rows or sums have to be made first."""
+    gram, sums = state.gram, state.gram.bound
+    changed, mass, box, stationarity, agrees = _recompute(
+        gram.table,
+        gram.count,
+        sums.counts,
+        sums.high,
+        sums.low,
+        state.arrays,
+        state.margin.members,
+        counts,
+        state.offset,
+        state.cap,
+        PARTITION_THRESHOLD,
+    )
+    if changed < 0:
+        return None
+    sums.updates += changed > 0
+    return mass, box, stationarity, agrees
 
 
 def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISHED) -> StateCheck:
@@ -113,21 +153,14 @@ def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISH
     The slacks so found replace the candidate's own. A candidate whose bookkeeping disagrees with its
     coefficients is marked as no starting point for a path.
     """
-    gram, alpha = state.gram, state.alpha
-    bound, missing = _read_off(alpha, counts, state.cap, gram.row_of)
-    if missing.size:
+    gram = state.gram
+    terms = None if gram.bound.stale else _terms(state, counts)
+    while terms is None:
+        bound, missing = _read_off(state.alpha, counts, state.cap, gram.row_of)
         gram.require(missing)
-    gram.count_bound(bound)
-    mass, box, stationarity, agrees = _recompute(
-        gram.weighted(bound),
-        state.arrays,
-        state.margin.members,
-        counts,
-        state.offset,
-        state.cap,
-        gram.sites,
-        PARTITION_THRESHOLD,
-    )
+        gram.count_bound(bound)
+        terms = _terms(state, counts)
+    mass, box, stationarity, agrees = terms
     state.exact = state.exact and agrees
     if mass != mass or box != box or stationarity != stationarity:
         mass, box, stationarity = (math.inf if math.isnan(error) else error for error in (mass, box, stationarity))

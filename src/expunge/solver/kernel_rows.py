@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from expunge.problem.kernel import fill_kernel, kernel_block
+from expunge.problem.kernel import exponent_factor, fill_kernel, kernel_block, kernel_values
 from expunge.solver.bound_sums import BoundSums
 from expunge.solver.margin_pairs import MarginPairs
 from expunge.types import IndexArray, Matrix, StatusArray, Vector
@@ -23,14 +23,30 @@ from expunge.types import IndexArray, Matrix, StatusArray, Vector
 # The status of a margin site, as `solver.state` numbers it.
 MARGIN = 1
 
-__all__ = ["KernelRows", "RowTable", "WeightedRows", "add_weighted_rows", "product", "weighted_sums"]
+__all__ = ["KernelRows", "RowTable", "WeightedRows", "add_weighted_rows", "make_row", "product", "weighted_sums"]
 
 
 class RowTable(NamedTuple):
-    """Kernel rows as compiled code takes them: the rows, and the row of each site or −1."""
+    """Kernel rows as compiled code takes them: the rows, the row of each site or −1, and what new rows are made of."""
 
     rows: Matrix
     row_of: IndexArray
+    site_of: IndexArray
+    keys: Matrix
+    sites: int
+    exponent_factor: float
+
+
+@njit(cache=True, nogil=True)
+def make_row(table: RowTable, count: int, site: int) -> bool:
+    """Make the row of a site, after `count` others; False if the table is full."""
+    if count == table.rows.shape[0]:
+        return False
+    row = table.rows[count : count + 1, : table.sites]
+    kernel_values(table.keys[site : site + 1], table.keys[: table.sites], table.exponent_factor, row)
+    table.row_of[site] = count
+    table.site_of[count] = site
+    return True
 
 
 @njit(cache=True, nogil=True)
@@ -75,14 +91,17 @@ class WeightedRows(NamedTuple):
 @njit(cache=True, nogil=True)
 def weighted_sums(kernels: WeightedRows, alpha: Vector, cap: float, sites: int) -> Vector:
     """Kα at every site, (sites,); `alpha` is indexed by site."""
-    weights = np.empty(kernels.held)
+    picked, weights = np.empty(kernels.held, dtype=np.int64), np.empty(kernels.held)
+    size = 0
     for row in range(kernels.held):
         site = kernels.site_of[row]
-        weights[row] = 0.0 if kernels.bound_counts[site] else alpha[site]
+        if alpha[site] != 0.0 and not kernels.bound_counts[site]:
+            picked[size], weights[size] = row, alpha[site]
+            size += 1
     out = np.empty(sites)
     for j in range(sites):
         out[j] = cap * kernels.high[j] + cap * kernels.low[j]
-    add_weighted_rows(kernels.rows, np.arange(kernels.held), weights, sites, out)
+    add_weighted_rows(kernels.rows, picked[:size], weights, sites, out)
     return out
 
 
@@ -104,23 +123,6 @@ def _block(rows: Matrix, row_of: IndexArray, picked: IndexArray, columns: IndexA
 
 
 @njit(cache=True, nogil=True)
-def _drop(rows: Matrix, row_of: IndexArray, site_of: IndexArray, count: int, sites: int, site: int) -> int:
-    """Take a site's row out, the last one moving into its place; return how many are left."""
-    row, last = row_of[site], count - 1
-    if row != last:
-        moved = site_of[last]
-        # Spelt out: an assignment of slices takes seconds to compile.
-        for column in range(sites):
-            rows[row, column] = rows[last, column]
-        site_of[row] = moved
-        row_of[moved] = row
-    rows[last, :sites] = 0.0
-    site_of[last] = -1
-    row_of[site] = -1
-    return last
-
-
-@njit(cache=True, nogil=True)
 def _retain(
     keys: Matrix,
     rows: Matrix,
@@ -131,14 +133,35 @@ def _retain(
     status: StatusArray,
     gone: IndexArray,
 ) -> int:
-    for row in range(count - 1, -1, -1):
-        if status[site_of[row]] != MARGIN:
-            count = _drop(rows, row_of, site_of, count, sites, site_of[row])
+    """Keep the rows of the margin, the last ones moving into the gaps; zero the others, and all of sites that are gone.
+
+    Returns how many rows are left.
+    """
+    left = 0
+    for row in range(count):
+        if status[site_of[row]] == MARGIN:
+            left += 1
+        else:
+            row_of[site_of[row]] = -1
+    last = count - 1
+    for row in range(left):
+        if row_of[site_of[row]] < 0:
+            while row_of[site_of[last]] < 0:
+                last -= 1
+            # Spelt out: an assignment of slices takes seconds to compile.
+            for column in range(sites):
+                rows[row, column] = rows[last, column]
+            site_of[row] = site_of[last]
+            row_of[site_of[row]] = row
+            last -= 1
+    for row in range(left, count):
+        rows[row, :sites] = 0.0
+        site_of[row] = -1
     for site in gone:
         keys[site] = 0.0
-        for row in range(count):
+        for row in range(left):
             rows[row, site] = 0.0
-    return count
+    return left
 
 
 _NONE: IndexArray = np.zeros(0, dtype=np.int64)
@@ -165,7 +188,8 @@ class KernelRows:
     @property
     def table(self) -> RowTable:
         """Rows and their places, not copied."""
-        return RowTable(self.rows, self.row_of)
+        factor = exponent_factor(self.sigma)
+        return RowTable(self.rows, self.row_of, self.site_of, self.keys, self.sites, factor)
 
     @property
     def capacity(self) -> int:
@@ -225,13 +249,9 @@ class KernelRows:
         """`require` for a single site, without the bookkeeping of many."""
         if self.row_of[site] >= 0:
             return
-        row = self.count
-        self.reserve_rows(row + 1)
-        keys, sites = self.keys, self.sites
-        fill_kernel(keys[site : site + 1], keys[:sites], self.sigma, self.rows[row : row + 1, :sites])
-        self.row_of[site] = row
-        self.site_of[row] = site
-        self.count = row + 1
+        self.reserve_rows(self.count + 1)
+        make_row(self.table, self.count, site)
+        self.count += 1
 
     def retain(self, status: StatusArray, gone: Sequence[int] = ()) -> None:
         """Keep the rows of the margin alone, and overwrite what is held of sites that are `gone`.

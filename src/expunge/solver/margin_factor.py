@@ -23,6 +23,7 @@ __all__ = [
     "pivot_floor",
     "remove_row",
     "solve_halfway",
+    "upper_factor",
 ]
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -215,6 +216,18 @@ def _factorise(matrix: Matrix, size: int) -> bool:
     return True
 
 
+def upper_factor(matrix: Matrix) -> Matrix | None:
+    """The upper Cholesky factor; None if the matrix, which is overwritten, is not definite."""
+    if matrix.shape[0] <= THREADED:
+        # The lower triangle still has the kernel values, which must not outlive their keys.
+        return np.triu(matrix) if _factorise(matrix, matrix.shape[0]) else None
+    try:
+        upper = scipy.linalg.cholesky(matrix, lower=False, overwrite_a=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return None
+    return np.ascontiguousarray(upper)
+
+
 @njit(cache=True, nogil=True)
 def append_row(factor: Matrix, size: int, column: Vector, floor: float, half: Matrix, right: float) -> float:
     """Border U by a kernel column and `half` by its new right-hand side; return the pivot.
@@ -353,18 +366,9 @@ class MarginFactor:
     def refresh(self, members: IndexArray, gram: Matrix) -> bool:
         """Factor afresh from K_SS; False, and nothing changed, if it is not numerically definite."""
         size = members.size
-        factor = gram + 1.0
-        if size <= THREADED:
-            if not _factorise(factor, size):
-                return False
-            # The lower triangle still has the kernel values.
-            factor = np.triu(factor)
-        else:
-            try:
-                upper = scipy.linalg.cholesky(factor, lower=False, overwrite_a=True, check_finite=False)
-                factor = np.ascontiguousarray(upper)
-            except scipy.linalg.LinAlgError:
-                return False
+        factor = upper_factor(gram + 1.0)
+        if factor is None:
+            return False
         self.buffer, self.factor, self.size = members.copy(), factor, size
         return True
 

@@ -18,11 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 from numba import njit
 
 from expunge.problem.kernel_pairs import KernelWidth, fill_pairs, kernel_width, pair_error, two_product, two_sum
-from expunge.solver.margin_factor import backward
+from expunge.solver.margin_factor import backward, upper_factor
 from expunge.types import AnyArray, IndexArray, Matrix, StatusArray, Vector
 
 __all__ = ["MarginPairs", "PairTables"]
@@ -400,12 +399,9 @@ class MarginPairs:
             shift *= 0.25
             if shift <= 2.0 * rounding:
                 return
-            try:
-                scipy.linalg.cholesky(matrix - shift * np.eye(size), lower=True, overwrite_a=True, check_finite=False)
-            except scipy.linalg.LinAlgError:
-                continue
-            self.inverse_norm = self._fresh_norm = 1.0 / (shift - rounding)
-            return
+            if upper_factor(matrix - shift * np.eye(size)) is not None:
+                self.inverse_norm = self._fresh_norm = 1.0 / (shift - rounding)
+                return
 
     def _restart(self) -> None:
         """Forget every slot."""

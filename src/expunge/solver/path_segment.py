@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from expunge.problem.tolerances import SLACK_TOLERANCE
-from expunge.solver.kernel_rows import RowTable, add_weighted_rows
+from expunge.solver.kernel_rows import RowTable, add_weighted_rows, make_row
 from expunge.solver.margin_factor import append_row, forward_pair, pivot_floor, remove_row, solve_halfway
 from expunge.solver.state import BOUND, DRIVEN, MARGIN, RESERVE, SiteArrays, State
 from expunge.types import IndexArray, Matrix, StatusArray, Vector
@@ -190,6 +190,7 @@ ARRIVED, TIED, STRANDED, ROWLESS, DEPENDENT = range(5)
 @njit(cache=True, nogil=True)
 def _follow(
     table: RowTable,
+    held: int,
     factor: Matrix,
     members: IndexArray,
     size: int,
@@ -204,10 +205,10 @@ def _follow(
     half: Matrix,
     entering: int,
     begin: bool,
-) -> tuple[int, int, int, float, float, int]:
-    """Run through ordinary events; (why it stopped, site, margin size, remaining, offset's move, pivots).
+) -> tuple[int, int, int, int, float, float, int]:
+    """Run through ordinary events; (why it stopped, site, rows held, margin size, remaining, offset's move, pivots).
 
-    `half` and `entering` carry over from a call that stopped for want of a kernel row; otherwise `begin`.
+    `half` and `entering` carry over from a call that stopped for want of room for a kernel row; otherwise `begin`.
     """
     if begin:
         half[:, :size] = 0.0
@@ -219,7 +220,9 @@ def _follow(
     while entering >= 0 or (remaining > rounding and not (until_free and at.slack[driven[0]] >= 0.0)):
         if entering >= 0:
             if table.row_of[entering] < 0:
-                return ROWLESS, entering, size, remaining, moved, pivots
+                if not make_row(table, held, entering):
+                    return ROWLESS, entering, held, size, remaining, moved, pivots
+                held += 1
             column = np.empty(size)
             row = table.rows[table.row_of[entering]]
             for k in range(size):
@@ -227,7 +230,7 @@ def _follow(
             floor = pivot_floor(at.ceiling[entering], slack_tolerance)
             right = _pull(table, driven, driven_rates, entering)
             if size == factor.shape[0] or append_row(factor, size, column, floor, half, right) <= floor:
-                return DEPENDENT, entering, size, remaining, moved, pivots
+                return DEPENDENT, entering, held, size, remaining, moved, pivots
             members[size] = entering
             size += 1
             at.status[entering] = _MARGIN
@@ -235,7 +238,7 @@ def _follow(
             entering = -1
             continue
         if size == 0:
-            return STRANDED, -1, size, remaining, moved, pivots
+            return STRANDED, -1, held, size, remaining, moved, pivots
         inside = members[:size]
         offset_rate, member_floor, slack_floor = _direction(
             table, factor, inside, half, driven, driven_rates, sites, member_rates, rates
@@ -245,9 +248,9 @@ def _follow(
             limit = min(limit, -at.slack[driven[0]] / rates[driven[0]])
         violator, step, site = _events(at, inside, member_rates, rates, sites, member_floor, slack_floor, limit)
         if violator >= 0:
-            return TIED, violator, size, remaining, moved, pivots
+            return TIED, violator, held, size, remaining, moved, pivots
         if site >= 0 and at.status[site] == _MARGIN and _at_bound(at.alpha[site], at.ceiling[site]):
-            return TIED, site, size, remaining, moved, pivots
+            return TIED, site, held, size, remaining, moved, pivots
         for k in range(size):
             at.alpha[members[k]] += step * member_rates[k]
         for k in range(driven.size):
@@ -273,7 +276,7 @@ def _follow(
         else:
             at.slack[site] = 0.0
             entering = site
-    return ARRIVED, -1, size, remaining, moved, pivots
+    return ARRIVED, -1, held, size, remaining, moved, pivots
 
 
 def follow(
@@ -290,8 +293,9 @@ def follow(
     entering = -1
     begin = True
     while True:
-        why, site, margin.size, remaining, moved, pivots = _follow(
+        why, site, gram.count, margin.size, remaining, moved, pivots = _follow(
             gram.table,
+            gram.count,
             margin.factor,
             margin.buffer,
             margin.size,
