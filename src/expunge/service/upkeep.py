@@ -1,8 +1,9 @@
 """What a worker does without being asked: it finishes erasures, its own and others', and deletes what has expired.
 
 Every few seconds an erasure that a reader has delayed is tried again, and loaded memories that another worker has
-edited or dropped are let go and overwritten: they hold what was erased (`Store.retry_erasures`). Answers to requests and jobs are kept for seven days
-(:mod:`expunge.store.maintenance.expiry`); the worker looks for older ones once an hour.
+edited or dropped are let go and overwritten: they hold what was erased (`Store.retry_erasures`). Answers to
+requests and jobs are kept for seven days (:mod:`expunge.store.maintenance.expiry`); the worker looks for older ones
+once an hour.
 """
 
 from __future__ import annotations
