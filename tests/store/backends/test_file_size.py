@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from expunge.store import Store, StoredMemory
 
 from ..sample_memory import entries, fill
 
-ARRIVAL = {"key": np.ones(4), "value": np.zeros(2), "id": "x"}
+ARRIVAL: dict[str, Any] = {"key": np.ones(4), "value": np.zeros(2), "id": "x"}
 
 
 def pages_of(file: Path) -> dict[str, int]:
@@ -82,3 +83,21 @@ def test_a_reader_delays_it_until_the_erasure_is_tried_again(folder: Path, monke
         assert store.waiting() is None
         assert pages_of(file)["freelist_count"] == 0
         assert file.stat().st_size < max(before, 200_000)
+
+
+def test_a_vacuum_brings_an_older_file_to_the_setting(folder: Path) -> None:
+    file = folder / "ward.db"
+    with closing(sqlite3.connect(file)) as older:
+        older.execute("PRAGMA journal_mode = WAL")
+        older.execute("CREATE TABLE made_before (number)")
+    file.chmod(0o600)
+    with expunge.open(f"sqlite:///{file}", signing_key=folder / "ward.pem") as store:
+        memory = fill(store)
+        free = []
+        for _ in range(2):
+            memory.admit(**ARRIVAL, payload="a" * 200_000)
+            memory.delete("x")
+            free.append(pages_of(file)["freelist_count"])
+            store.vacuum()
+    assert free[0] > 40
+    assert free[1] == 0

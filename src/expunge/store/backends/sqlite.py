@@ -50,6 +50,8 @@ _PRAGMAS = (
     "trusted_schema = OFF",
 )
 
+_CUT_FREE_PAGES = "PRAGMA auto_vacuum = INCREMENTAL"
+
 # SQLite's own waiting backs off to a tenth of a second; short waits and our own loop take turns more fairly.
 _BUSY_WAIT = 0.02
 
@@ -165,6 +167,8 @@ class Sqlite(Database):
         """Rewrite the file without free pages, truncate the write-ahead log, and search both files for secrets."""
         before = self._stored_secrets()
         with translate_errors(), self.engine.connect() as connection:
+            # For a file that was made without.
+            connection.exec_driver_sql(_CUT_FREE_PAGES)
             connection.exec_driver_sql("VACUUM")
             truncated = self._truncated_in_time(connection)
         remains = ["blocks that the file system freed, and copies of the file made elsewhere"]
@@ -230,8 +234,9 @@ def _prepare(connection: Any, _: ConnectionPoolEntry) -> None:
     """Transactions are begun by hand, and every connection has the same settings."""
     connection.isolation_level = None
     cursor = connection.cursor()
-    # Before the first page is written, which the next line does in a new file. In another it counts from a VACUUM on.
-    cursor.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    # Set before the first page is written, which a change of the journal does. In other files it would take the lock.
+    if cursor.execute("PRAGMA page_count").fetchone()[0] == 0:
+        cursor.execute(_CUT_FREE_PAGES)
     mode = cursor.execute("PRAGMA journal_mode = WAL").fetchone()[0]
     if mode != "wal":
         raise StoreError(f"the file system does not support SQLite's write-ahead log (journal mode {mode})")
