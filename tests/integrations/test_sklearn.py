@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 from typing import Any
 
@@ -43,6 +44,12 @@ def rings(count: int = 150) -> Matrix:
     return np.stack([np.cos(angle), np.sin(angle), 0.1 * rng.standard_normal(count)], axis=1)
 
 
+def scale_on_the_grid(samples: Matrix) -> float:
+    """The γ of "scale" here: the width √(d · variance), rounded to a power of 2^(1/4)."""
+    steps = round(4 * math.log2(math.sqrt(samples.shape[1] * float(samples.var()))))
+    return float(2.0 ** (-steps / 2))
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_the_checks_of_scikit_learn() -> None:
     done = check_estimator(SupportVectorMemory(), on_skip=None, on_fail=None)
@@ -61,8 +68,8 @@ def test_the_documented_example() -> None:
     [
         (np.array(DOCUMENTED), {"nu": 0.5, "gamma": "auto"}),
         (blobs(), {"nu": 0.1, "gamma": 0.1}),
-        (blobs(40), {"nu": 0.5, "gamma": "scale"}),
-        (rings(), {"nu": 0.25, "gamma": "scale"}),
+        (blobs(40), {"nu": 0.5, "gamma": scale_on_the_grid(blobs(40))}),
+        (rings(), {"nu": 0.25, "gamma": scale_on_the_grid(rings())}),
         (rings(), {"nu": 0.03, "gamma": 2.0}),
         (np.repeat(rings(30), 2, axis=0), {"nu": 0.4, "gamma": 1.0}),
     ],
@@ -85,6 +92,57 @@ def test_it_agrees_with_one_class_svm_to_that_ones_tolerance(
     assert memory.intercept_[0] == -memory.offset_
 
 
+@pytest.mark.parametrize("samples", [blobs(40), rings(), 1e-9 * rings(), 1e9 * blobs(5), 1e-100 * rings(4)])
+def test_the_width_of_scale_is_on_a_grid(samples: Matrix) -> None:
+    """Within half a step of scikit-learn's, and the same problem as at that number."""
+    memory = SupportVectorMemory(nu=0.4).fit(samples)
+    steps = 4 * math.log2(memory.memory_.sigma)
+    assert steps == pytest.approx(round(steps), abs=1e-9)
+    scale = samples.shape[1] * float(samples.var())
+    assert abs(math.log2(memory.gamma_ * scale)) <= 0.25 + 1e-6
+    explicit = SupportVectorMemory(nu=0.4, gamma=scale_on_the_grid(samples)).fit(samples)
+    assert explicit.gamma_ == pytest.approx(memory.gamma_, rel=1e-14)
+    assert np.allclose(explicit.dual_coef_.sum(), memory.dual_coef_.sum())
+    assert SupportVectorMemory().fit(np.ones((3, 2))).gamma_ == 1.0
+
+
+@pytest.mark.parametrize("dimension", [1, 3])
+def test_the_width_does_not_tell_which_sample_was_removed(dimension: int) -> None:
+    """Whoever holds the other samples tries every candidate: there are one or two widths, and one in most worlds."""
+    fewest, alike = 10**9, 0
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        others, candidates = rng.standard_normal((60, dimension)), rng.standard_normal((200, dimension))
+        # The bound of the guide: this far out, a sample moves the width over one boundary at most.
+        within = np.mean((candidates - others.mean()) ** 2, axis=1) <= 0.41 * 60 * others.var()
+        assert within.all()
+        memory = SupportVectorMemory(nu=0.3).fit(np.vstack([others, candidates[:1]]))
+        memory.remove(60)
+        widths = [SupportVectorMemory()._sigma(np.vstack([others, candidate])) for candidate in candidates]
+        assert len(set(widths)) <= 2
+        left = widths.count(memory.memory_.sigma)
+        fewest, alike = min(fewest, left), alike + (left == len(candidates))
+    assert fewest > 1
+    assert alike > 25
+
+
+def test_receipts_and_pickles_keep_nothing_of_a_sample_that_was_removed() -> None:
+    """Two samples that were in reserve, each in a copy of one fit: the bytes are the same."""
+    samples, pickles = blobs(40), []
+    fitted = SupportVectorMemory(nu=0.2, gamma=0.5).fit(samples)
+    idle = samples[np.setdiff1d(np.arange(len(samples)), fitted.support_)]
+    for name, sample in (("patient-4711", idle[0]), ("patient-0815", idle[1])):
+        memory = copy.deepcopy(fitted).partial_fit([sample + 1e-3], ids=[name])
+        assert memory.remove(name).applied == (name,)
+        pickles.append(pickle.dumps(memory))
+        assert name.encode() not in pickles[-1]
+        assert [vars(done) for done in memory.receipts_] == [
+            {"action": "admission", "outcome": "admitted", "count": 1},
+            {"action": "deletion", "outcome": "certified_zero", "count": 1},
+        ]
+    assert pickles[0] == pickles[1]
+
+
 def test_learning_more_and_unlearning_is_fitting_the_rest_at_the_same_cap() -> None:
     samples = rings()
     memory = SupportVectorMemory(nu=0.3, gamma=1.5).fit(samples[:100]).partial_fit(samples[100:])
@@ -102,7 +160,8 @@ def test_learning_more_and_unlearning_is_fitting_the_rest_at_the_same_cap() -> N
     assert np.max(np.abs(memory.score_samples(samples) - theirs.score_samples(samples))) < accuracy(1e-10, 30.0)
     assert abs(memory.offset_ - theirs.offset_[0]) < accuracy(1e-10, 30.0)
     assert len(memory.receipts_) == 51
-    assert [receipt.outcome for receipt in memory.receipts_[:50]] == ["admitted"] * 50
+    assert [done.outcome for done in memory.receipts_[:50]] == ["admitted"] * 50
+    assert memory.receipts_[50].count == 4
     back = memory.partial_fit(samples[[3]], ids=["again"])
     assert back.ids_[-1] == "again"
     assert memory.remove("again").applied == ("again",)

@@ -4,12 +4,17 @@
 has Σα = 1 and 0 ≤ α ≤ C = 1/(νn) with κ(a, b) = exp(−‖a − b‖²/σ²); scikit-learn's has Σα = νn and 0 ≤ α ≤ 1 with
 exp(−γ‖a − b‖²). So γ = 1/σ², its α is ours over C, its score Σακ likewise, and its offset, where the margin's scores
 lie, is (1 − ρ)/(2C).
+
+What an estimator keeps after `remove` tells nothing of the sample but the cap and the width of the fit: the cap is that
+of the number of samples, and the default width is rounded to a coarse grid.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from operator import index
 from typing import Any, Literal, Self, SupportsIndex
 
@@ -19,7 +24,7 @@ import numpy.typing as npt
 from expunge.errors import InputError, MissingExtra
 from expunge.memory.entries import check_ids
 from expunge.memory.memory import Memory
-from expunge.memory.receipt import Receipt
+from expunge.memory.receipt import Action, Receipt, RecordedOutcome
 from expunge.problem.problem import as_points, refuse_masked
 from expunge.problem.tolerances import PUBLISHED
 from expunge.types import IndexArray, Matrix, Vector
@@ -30,7 +35,21 @@ try:
 except ImportError:
     raise MissingExtra("the estimator needs the extra: pip install 'expunge[sklearn]'") from None
 
-__all__ = ["SupportVectorMemory"]
+__all__ = ["EditCount", "SupportVectorMemory"]
+
+
+@dataclass(frozen=True)
+class EditCount:
+    """What an edit did and to how many samples; no id, residual or time, which would outlive an erased sample."""
+
+    action: Action
+    outcome: RecordedOutcome
+    count: int
+
+    @classmethod
+    def of(cls, receipt: Receipt) -> EditCount:
+        """The part of a receipt that is kept."""
+        return cls(receipt.action, receipt.recorded_outcome, len(receipt.applied))
 
 
 class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
@@ -43,7 +62,9 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         which `partial_fit` and `remove` keep. `OneClassSVM(nu=...)` on the samples that are left is another problem
         unless their number is that of the fit; the one that is solved here has ``nu_`` for its sparsity.
     gamma : {"scale", "auto"} or float, default "scale"
-        1/σ²: "scale" is 1/(d · variance of X), "auto" is 1/d, both taken at the fit.
+        1/σ², taken at the fit and kept by `partial_fit` and `remove`. "auto" is 1/d. "scale" differs from
+        `OneClassSVM`: it is 1/(d · variance of X) with the width σ rounded to a power of 2^(1/4), so that a sample
+        that is removed cannot be computed from it. `OneClassSVM(gamma=memory.gamma_)` has the same kernel.
 
     Attributes
     ----------
@@ -55,8 +76,8 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         1/(Cn) for the n samples there are now, and 1/σ².
     support_, support_vectors_, dual_coef_, intercept_, offset_, n_support_
         As in `OneClassSVM`, for the samples there are now.
-    receipts_ : list of Receipt
-        What each later edit did, in order.
+    receipts_ : list of EditCount
+        Action, outcome and number of samples of each later edit, in order. `remove` returns the whole receipt.
 
     Examples
     --------
@@ -70,7 +91,7 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     memory_: Memory
-    receipts_: list[Receipt]
+    receipts_: list[EditCount]
     n_features_in_: int
     # Ids by number of arrival in `fit` and `partial_fit`; None once removed, so that no name outlives its sample here.
     _arrivals: list[str | None]
@@ -99,7 +120,7 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         for point, name in zip(points, names, strict=True):
             receipt = self.memory_.admit(point, 0.0, id=name)
             self._arrivals.append(receipt.applied[0])
-            self.receipts_.append(receipt)
+            self.receipts_.append(EditCount.of(receipt))
         return self
 
     def remove(self, samples: str | SupportsIndex | Iterable[str | SupportsIndex]) -> Receipt:
@@ -120,7 +141,7 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         for name in receipt.applied:
             if name in numbers:
                 self._arrivals[numbers[name]] = None
-        self.receipts_.append(receipt)
+        self.receipts_.append(EditCount.of(receipt))
         return receipt
 
     def score_samples(self, X: Any) -> Vector:
@@ -211,16 +232,15 @@ class SupportVectorMemory(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         return as_points(validate_data(self, X, reset=reset, dtype=np.float64), "samples")
 
     def _sigma(self, points: Matrix) -> float:
-        if isinstance(self.gamma, str):
-            spread = float(points.var()) if self.gamma == "scale" else 1.0
-            if self.gamma not in ("scale", "auto"):
-                raise InputError(f'gamma is "scale", "auto" or a positive number, not {self.gamma!r}')
-            # As scikit-learn has it: constant samples get γ = 1.
-            gamma = 1.0 / (points.shape[1] * spread) if spread else 1.0
-        else:
-            gamma = float(self.gamma)
-            if not 0.0 < gamma < np.inf:
-                raise InputError(f'gamma is "scale", "auto" or a positive number, not {self.gamma!r}')
+        if self.gamma == "auto":
+            return math.sqrt(points.shape[1])
+        if self.gamma == "scale":
+            scale = points.shape[1] * float(points.var())
+            # As scikit-learn has it: constant samples get γ = 1. The grid hides what one sample adds to the variance.
+            return float(2.0 ** (round(2.0 * math.log2(scale)) / 4.0)) if scale else 1.0
+        gamma = math.nan if isinstance(self.gamma, str) else float(self.gamma)
+        if not 0.0 < gamma < np.inf:
+            raise InputError(f'gamma is "scale", "auto" or a positive number, not {self.gamma!r}')
         return float(gamma**-0.5)
 
     def __copy__(self) -> Self:
