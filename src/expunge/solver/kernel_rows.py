@@ -224,6 +224,8 @@ class KernelRows:
 
     def rewind(self, sites: int, margin: IndexArray) -> None:
         """Return to what a published state needs, however far an interrupted edit got: keys, then rows afresh."""
+        for held in (self.rows, self.bound.high, self.bound.low, *self.pairs.tables):
+            held[:] = 0.0
         self.bound, self.pairs = BoundSums(self.capacity), MarginPairs(self.capacity)
         self.keys[sites:] = 0.0
         self.sites, self.count = sites, 0

@@ -26,7 +26,7 @@ from expunge.memory.version import Version
 from expunge.problem.problem import as_count
 from expunge.store.backends.database import CheckedConnection
 from expunge.store.edits.crash_points import crash_point
-from expunge.store.edits.edit_preview import Edit, Preview, forget_unpublished, preview_edit
+from expunge.store.edits.edit_preview import Edit, Preview, preview_edit
 from expunge.store.edits.edit_transaction import EditTransaction, ForbiddenByHold, MemoryContext, check_expected
 from expunge.store.edits.idempotency import Request, same_entry
 from expunge.store.edits.signed_receipt import SignedReceipt, receipt_from_json, refusal_from_json
@@ -317,7 +317,7 @@ class StoredMemory(MemoryReader):
                 raise
             finally:
                 if memory.version is before:
-                    forget_unpublished(memory)
+                    memory.settle()
                 memory.journal, memory.guard = refuse_direct_edit, None
                 if transaction.forgotten is not None and transaction.after is not None:
                     # Committed, and yet not published: the next caller takes it from the database.

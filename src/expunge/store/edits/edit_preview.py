@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,7 @@ from expunge.memory.version import Version
 from expunge.store.legal_holds import Hold, hold_reason, holds_on_entries
 from expunge.store.row_writer import erased_ids
 
-__all__ = ["Edit", "Preview", "forget_unpublished", "preview_edit"]
+__all__ = ["Edit", "Preview", "preview_edit"]
 
 # Readouts are compared at this many of the remaining keys, spread evenly over the rows.
 _PROBES = 256
@@ -77,25 +76,8 @@ def preview_edit(memory: Memory, edit: Edit, holds: list[Hold]) -> Preview:
         return _refused(memory.version, problem.reason)
     finally:
         memory.outcomes = counted
-        forget_unpublished(memory)
+        memory.settle()
     raise StoreError("the dry run came to no end")
-
-
-def forget_unpublished(memory: Memory) -> None:
-    """Overwrite what an edit that was not published has left in a memory: key, content and kernel values.
-
-    The next edit does so before anything else. So a deletion of nothing is begun, and stopped by its journal, which is
-    left to the caller to set again.
-    """
-
-    def stop(before: Version, after: Version, receipt: Receipt) -> None:
-        raise _PreviewReady
-
-    counted = memory.outcomes.copy()
-    memory.journal, memory.guard = stop, None
-    with suppress(_PreviewReady):
-        memory.delete(())
-    memory.outcomes = counted
 
 
 def _preview_of(before: Version, after: Version, receipt: Receipt) -> Preview:
