@@ -24,6 +24,7 @@ try:
 except ImportError:
     raise MissingExtra("the service needs the extra: pip install 'expunge[service]'") from None
 
+from expunge.service.background_tasks import BackgroundTasks
 from expunge.service.context import ServiceContext
 from expunge.service.executor import Executor
 from expunge.service.frontend.files import add_open_routes
@@ -45,7 +46,6 @@ from expunge.service.routes import (
 from expunge.service.schemas.responses import Problem
 from expunge.service.settings import Settings
 from expunge.service.tokens import Tokens
-from expunge.service.upkeep import Upkeep
 
 __all__ = ["create_app", "from_environment"]
 
@@ -63,13 +63,13 @@ def create_app(settings: Settings) -> FastAPI:
     store = settings.open()
     executor = Executor(settings.timeout)
     context = ServiceContext(settings, store, Tokens(store), executor, Jobs(store, executor), Metrics(store))
-    upkeep = Upkeep(store, executor, context.metrics)
+    background = BackgroundTasks(store, executor, context.metrics)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        upkeep.start()
+        background.start()
         yield
-        await upkeep.stop()
+        await background.stop()
         await context.jobs.stop(_JOB_SECONDS)
         store.close()
 
@@ -82,7 +82,7 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         redirect_slashes=False,
     )
-    app.state.context, app.state.upkeep = context, upkeep
+    app.state.context, app.state.background = context, background
     app.add_middleware(RequestMiddleware, context=context)
     for module in (about, memory_list, entry_list, memory_queries, edits, job_list, ledger_pages, hold_list):
         app.include_router(module.routes)

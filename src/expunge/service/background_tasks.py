@@ -18,7 +18,7 @@ from expunge.service.executor import Executor
 from expunge.service.metrics import Metrics
 from expunge.store import Store
 
-__all__ = ["Upkeep"]
+__all__ = ["BackgroundTasks"]
 
 log = logging.getLogger("expunge.service")
 
@@ -26,7 +26,7 @@ RETRY_SECONDS = 2.0
 EXPIRY_SECONDS = 3600.0
 
 
-class Upkeep:
+class BackgroundTasks:
     """The background task of one worker."""
 
     def __init__(self, store: Store, executor: Executor, metrics: Metrics) -> None:
@@ -61,5 +61,5 @@ class Upkeep:
                 await self._executor.read(self.step)
             except ExpungeError as problem:
                 # The store is busy, or cannot be reached: the next step tries again.
-                log.warning("upkeep", extra={"about": {"error": problem.code}})
+                log.warning("background task failed", extra={"about": {"error": problem.code}})
             await asyncio.sleep(RETRY_SECONDS)

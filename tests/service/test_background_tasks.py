@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import func, select
 
 import expunge
-from expunge.service import upkeep
+from expunge.service import background_tasks
 from expunge.service.executor import Executor
 from expunge.service.job_kinds import JOB_KINDS
 from expunge.service.jobs import Jobs
@@ -30,7 +30,7 @@ WAIT: dict[str, Any] = {"Prefer": "wait=30"}
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(background_tasks, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr("expunge.store.backends.sqlite._TRUNCATE_WAIT", 0.3)
 
 
@@ -129,7 +129,7 @@ def test_what_has_expired_is_deleted_while_the_service_runs(
     old = Jobs(service.store, Executor(5.0), clock=lambda: 1000.0)
     old._insert("old", JOB_KINDS["verification"], {})
     assert eventually(lambda: old._find("old") is not None)
-    service.app.state.upkeep._next_expiry = 0.0
+    service.app.state.background._next_expiry = 0.0
     assert eventually(lambda: old._find("old") is None)
 
 
