@@ -37,13 +37,24 @@ from attackers.database_files import decrypted_from_files
 from attackers.forgotten_sets import pruned_sets
 from attackers.last_bits import ARTIFACTS, Ward, draw_ward, single_out
 from attackers.near_duplicates import error_of, tangent_pair, tight_clusters
-from attackers.preprocessing import candidates_by_width, median_width, row_from_mean
+from attackers.preprocessing import (
+    candidates_by_numbers,
+    chosen_numbers,
+    deviations_on_grid,
+    dose_rows,
+    exact_numbers,
+    exact_width,
+    kept_by_a_memory,
+    row_from_mean,
+    ward_rows,
+)
 from attackers.receipts import deciding_fields, fields_of, group_of, noise_fields
 from attackers.reconstruction import from_coefficients, from_scores
 from attackers.state_hashes import ENVIRONMENTS, hashes_under
 from attackers.twin_worlds import HISTORIES, draw_world, twin_memories, twin_stores
 from attackers.undeleted import reveal_by_own_deletions
 from expunge import Memory
+from expunge.preprocessing.width import choose_width
 from expunge.store.backends import tables
 from record import describe, write_result
 
@@ -54,11 +65,15 @@ RESULTS = Path(__file__).parent / "results"
 RECOVERED = 1e-6
 FAMILIES = ("gaussian", "near-duplicate", "lattice")
 SEPARATIONS = (1e-3, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-14)
+# Rows of which the width is not the median distance alone.
+MANY = 24_000
 # Every full-size trial count is divided by this with --quick.
 QUICK = 20
 
 Rng = np.random.Generator
 Mode = Literal["archive", "forget"]
+Draw = Callable[[Rng, int], npt.NDArray[np.float64]]
+Numbers = Callable[[npt.NDArray[np.float64]], Any]
 
 
 class Attacks:
@@ -319,7 +334,7 @@ class Attacks:
         yield Score("a reserve entry that remains", "16 scores, own deletions", trials, found, found, note)
 
     def preprocessing(self) -> Iterator[Score]:
-        """Numbers that a caller learned from the entries and keeps: a mean, a median."""
+        """Numbers that were learned from the entries and kept: by a caller at full precision, by a memory on a grid."""
         trials, errors = self.count(200), []
         for trial in range(trials):
             rng = self.rng(11, trial)
@@ -327,19 +342,46 @@ class Attacks:
             errors.append(float(np.abs(row_from_mean(rows.mean(axis=0), rows[1:]) - rows[0]).max()))
         hits = sum(error < RECOVERED for error in errors)
         yield Score("a mean kept by the caller", "mean before", trials, hits, hits, _least(errors))
-        for grid in (False, True):
+        # What is drawn, whether nobody but the erased row has the last column, the numbers kept, and how to get them.
+        learned: dict[str, tuple[Draw, bool, Numbers, Numbers]] = {
+            "median distance": (_gaussian_rows, False, exact_width, exact_width),
+            "width on its grid": (_gaussian_rows, False, choose_width, choose_width),
+            "width of many keys": (_many_rows, False, _width_of_many, _width_of_many),
+            "medians and quartiles": (ward_rows, False, exact_numbers, exact_numbers),
+            "columns, width": (ward_rows, False, kept_by_a_memory, chosen_numbers),
+            "deviation on grid, one dose": (dose_rows, True, deviations_on_grid, deviations_on_grid),
+            "columns, width, one dose": (dose_rows, True, kept_by_a_memory, chosen_numbers),
+        }
+        for name, (draw, only, kept, numbers) in learned.items():
             gain, alone, left_in_all = 0.0, 0, 0
+            # A width of many keys takes fits of samples.
+            trials = self.count(10 if draw is _many_rows else 200)
             for trial in range(trials):
                 rng = self.rng(12, trial)
-                rows, candidates = rng.standard_normal((59, 6)), [*rng.standard_normal((50, 6))]
-                sigma = median_width(rows, candidates[0], grid=grid)
-                left = candidates_by_width(rows, candidates, sigma, grid=grid)
-                gain += gain_over_guessing(len(left), 50)
+                rows, candidates = draw(rng, MANY if draw is _many_rows else 59), [*draw(rng, 50)]
+                if only:
+                    rows[:, -1] = 0.0
+                left = candidates_by_numbers(rows, candidates, kept(np.vstack([rows, candidates[0]])), numbers)
+                gain += gain_over_guessing(len(left), 50) if 0 in left else 0.0
                 alone += left == [0]
                 left_in_all += len(left)
-            name = "width on the grid 2^(1/4)" if grid else "width = median distance"
             note = f"{left_in_all / trials:.1f} of 50 candidates left on average"
-            yield Score(f"{name}, 50 candidates", "width before", trials, gain, alone, note)
+            sees = "save file" if kept is kept_by_a_memory else "number before"
+            yield Score(f"{name}, 50 candidates", sees, trials, gain, alone, note)
+
+
+def _many_rows(rng: Rng, size: int) -> npt.NDArray[np.float64]:
+    """A cloud, and keys that have no other within the median distance: so many that the width is not the median."""
+    apart = rng.random(size) < 0.25
+    return np.where(apart, 5.0, 1.0)[:, None] * rng.standard_normal((size, 40))
+
+
+def _width_of_many(rows: npt.NDArray[np.float64]) -> float:
+    return choose_width(rows, nu=0.01)
+
+
+def _gaussian_rows(rng: Rng, size: int) -> npt.NDArray[np.float64]:
+    return rng.standard_normal((size, 6))
 
 
 def _replayed(ward: Ward, artifact: Callable[[Memory, Ward], bytes], key: npt.NDArray[np.float64]) -> bytes:

@@ -81,6 +81,8 @@ def play(seed: int, number: int, *, edits: int = 10, largest: int = 40) -> Histo
     count = first
     for act in wanted:
         memory = history.memory
+        if act == "delete" and not len(memory):
+            act = "admit"
         try:
             if act == "restore":
                 history.memory = unpack(pack(memory))
@@ -106,7 +108,8 @@ def play(seed: int, number: int, *, edits: int = 10, largest: int = 40) -> Histo
                     key, value = problem.keys[row], problem.values[row]
                 else:
                     act = "admit"
-                    base = memory.keys[int(rng.integers(len(memory)))]
+                    known = memory.keys if len(memory) else problem.keys
+                    base = known[int(rng.integers(len(known)))]
                     way = rng.standard_normal(base.size)
                     step = float(rng.choice(SEPARATIONS)) * problem.sigma / np.linalg.norm(way)
                     key, value = np.asarray(base + step * way), rng.uniform(-1.0, 1.0, (problem.values.shape[1],))

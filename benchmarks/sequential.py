@@ -105,7 +105,7 @@ def run_trajectory(regime: Any, size: int, dimension: int, seed: int, backend: s
         tally.operations += 1
         tally.pivots += receipt.pivots
         tally.paths.update(attempt.path for attempt in receipt.attempts)
-        tally.worst_residual = max(tally.worst_residual, memory.check().worst)
+        tally.worst_residual = max(tally.worst_residual, memory.version.solution.check().worst)
         if memory.ids != operation.names:
             raise SystemExit(f"{trajectory.label}: the memory holds other entries than the schedule")
         judge(memory, operation, backend, tally)

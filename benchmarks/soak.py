@@ -115,7 +115,7 @@ def soak(name: str, draw: Draw, sigma: float, edits: int, seed: int, tally: Tall
         tally.seconds += time.perf_counter() - started
         tally.edits += 1
         tally.paths.update(attempt.path for attempt in receipt.attempts)
-        tally.worst_check = max(tally.worst_check, memory.check().worst)
+        tally.worst_check = max(tally.worst_check, memory.version.solution.check().worst)
         if step % 100 == 99:
             fresh = memory.refit()
             difference = np.max(np.abs(fresh.score(memory.keys) - memory.score(memory.keys)))
@@ -151,7 +151,7 @@ def stream(total: int, start: int, limit: float, tally: Tally) -> None:
         tally.worst_check = max(tally.worst_check, receipt.check.worst)
         if done % 5000 == 0:
             # From the keys themselves; the receipts' checks use the kernel rows that the memory keeps.
-            tally.worst_check = max(tally.worst_check, memory.check().worst)
+            tally.worst_check = max(tally.worst_check, memory.version.solution.check().worst)
             progress("stream", done, total, memory, tally)
         if time.perf_counter() - began > limit:
             print(f"  stream: out of time at {done} keys")

@@ -10,8 +10,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from growth_tables import fleet, largest, memory, rates, workers
+
 RESULTS = Path(__file__).parent / "results"
 ROOT = Path(__file__).parent.parent
+GROWTH = ROOT / "docs" / "results" / "how-it-grows.md"
 
 
 def read(name: str) -> Any:
@@ -88,6 +91,21 @@ def evidence() -> list[str]:
     ]
 
 
+def first_receipt() -> str:
+    """What the commands of the README take on a fresh machine."""
+    found = read("first_receipt")
+    lines = ["| typed on a fresh machine (`make first-receipt`) | seconds | of processors |", "|---|---|---|"]
+    lines += [
+        f"| `{row['command']}` | {row['seconds']:.0f} | {row['processor_seconds']:.0f} |" for row in found["commands"]
+    ]
+    told = (
+        f"Beside pip, which downloaded {found['megabytes_downloaded']:.0f} MB, that is {found['own_seconds']:.0f} s, "
+        f"with {found['own_processor_seconds']:.0f} s of processors, most of them for compiling, once. The machine has "
+        f"{found['machine']['cores']} cores, and had a load of {found['load_average']:.0f}."
+    )
+    return "\n".join([*lines, "", told])
+
+
 def summary() -> str:
     return "\n".join([*speed(), "", *evidence()])
 
@@ -131,7 +149,7 @@ def gate() -> str:
 # Rows of the attacks that the memory makes no promise about.
 NOT_PROMISED = (
     *("game B, any", "game B, 20", "game C", "reconstruction", "a reserve entry that remains"),
-    *("a mean kept", "width"),
+    *("a mean kept", "median", "width on", "columns, width", "deviation on grid"),
 )
 
 
@@ -174,11 +192,159 @@ def twins() -> str:
     return "\n".join(lines)
 
 
+def interop() -> str:
+    lines = ["| artefact | software | version | result |", "|---|---|---|---|"]
+    for row in read("interop")["rows"]:
+        word = "accepted" if "accepted" in row else "refused"
+        told = row.get("result") or f"{word} {row[word]:,} of {row['of']:,}"
+        lines.append(f"| {row['artefact']} | {row['software']} | {row.get('version', '')} | {told} |")
+    return "\n".join(lines)
+
+
+def share(cell: dict[str, float]) -> str:
+    """A mean with its interval."""
+    return f"{cell['mean']:.3f} [{cell['low']:.3f}, {cell['high']:.3f}]"
+
+
+def locomo() -> str:
+    record = read("locomo")
+    lines = []
+    for when, told in (("before", "before pruning"), ("after", "after pruning")):
+        lines += [f"| {told} | recall@5 | recall@10 | recall@25 | recall@25, last half |", "|---|---|---|---|---|"]
+        for row in record[when]:
+            cells = [share(row[name]) for name in ("recall@5", "recall@10", "recall@25", "recall@25, last half")]
+            lines.append(f"| {row['search']} | {' | '.join(cells)} |")
+        lines.append("")
+    archived, turns = record["archived"], record["turns"]
+    lines.append(
+        f"{record['questions']:,} questions of {record['conversations']} conversations with {turns:,} turns; "
+        f"{record['questions without evidence']} more name no turn as evidence. The pruning moves {archived:,} of "
+        f"{turns:,} turns to the archive."
+    )
+    tuning = record["tuning"]
+    lines += [
+        "",
+        "| constants | letters | k₁ | b | share of words | last half, recall@25: BM25 | fused |",
+        "|" + "---|" * 7,
+    ]
+    for row in tuning["rows"]:
+        named = tuning[row["constants"]]
+        cells = [str(named[name]) for name in ("letters", "k1", "b", "share of words")]
+        cells += [f"{row['BM25']:.3f}", f"{row['fused']:.3f}"]
+        what = f"best of {tuning['grid']} on the first half" if row["constants"] == "chosen" else "in use"
+        lines.append(f"| {what} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def forgetting() -> str:
+    record = read("forgetting")
+    lines = [
+        "| searched by | taken | missed | false | paraphrases missed | shared facts missed | similar names |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in record["rows"]:
+        kinds = row["kinds"]
+        hard = [f"{kinds['missed'].get(kind, 0)} of {kinds['to forget'][kind]}" for kind in ("paraphrase", "shared")]
+        alike = kinds["false"].get("lookalike", 0)
+        cells = [share(row["missed"]), share(row["false"]), *hard, f"{alike} of {row['taken']}"]
+        lines.append(f"| {row['embedder']}, {row['mode']} | {row['chosen']} | {' | '.join(cells)} |")
+    told = f"{record['requests']} requests, {record['notes']} notes, {record['to forget']} to be forgotten"
+    return "\n".join([*lines, "", f"{told} (a note of two topics counts twice)."])
+
+
+def conformance() -> str:
+    """What the protocol's own suites have found of the MCP server."""
+    rows = read("mcp_conformance")["suites"]
+    words = ("passed", "needs a fixture tool", "not offered", "skipped", "warned", "told", "failed")
+    lines = [f"| suite | scenarios | {' | '.join(words)} |", "|---" * (len(words) + 2) + "|"]
+    for row in rows:
+        cells = [str(row["checks"].get(word, 0)) for word in words]
+        lines.append(f"| {row['suite']} | {row['scenarios']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def langgraph_store() -> str:
+    """What LangGraph's interface costs over the memory beneath it."""
+    record = read("langgraph_store")
+    lines = [f"| {record['size']:,} items | in a batch | times | beside |", "|---|---|---|---|"]
+    lines += [f"| {row['what']} | {row['batch']} | {row['ratio']:.2f} | {row['beside']} |" for row in record["rows"]]
+    return "\n".join([*lines, "", f"Rebuilds while it was measured: {record['rebuilds']}."])
+
+
+def conversations() -> str:
+    """What random conversations with erasures have left, and lost."""
+    record = read("conversations")
+    counts = record["counts"]
+    lines = [f"| seed {record['seed']}, {record['allocator']} | |", "|---|---|"]
+    names = [
+        "conversations",
+        "stores",
+        *sorted(name for name in counts if name.startswith("calls: ")),
+        "entries",
+        *sorted(name for name in counts if name.startswith("persons erased over ")),
+        "persons whose erasure a hold kept from being complete",
+        "tokens refused after an edit",
+        "late writes refused",
+        "entries compared",
+        "entries lost",
+        "entries that should be gone",
+        "marks of erased entries",
+        "marks of living entries in files",
+        "marks of erased entries in files",
+        "bytes of files searched",
+        "secrets erased",
+        "files with secrets of erased entries",
+        *sorted(name for name in counts if name.startswith("marks of erased entries in the process")),
+        *sorted(name for name in counts if name.startswith("mirrors: ")),
+        "copies in mirrors",
+        *sorted(name for name in counts if name.startswith("copies found ")),
+        "leaves verified",
+        "receipts verified",
+        "receipts verified over the protocol",
+        "ledgers verified",
+    ]
+    lines += [f"| {name} | {counts.get(name, 0):,} |" for name in names]
+    return "\n".join([*lines, f"| failures | {len(record['failures']):,} |"])
+
+
+def mirrors() -> str:
+    """What is left of deleted entries in each system."""
+    found = read("mirrors")
+    lines = [
+        "| system | before | after its own delete | API, count | after expunge | API, count | the ledger says |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in found["rows"]:
+        cells = [f"{row['system']} ({row['package']})", _pieces(row["own"]["before"])]
+        for way in ("own", "expunge"):
+            after, due = row[way]["after"], found["entries"] - row["deleted"]
+            counted = "right" if row[way]["count"] == due else f"{row[way]['count']:,} of {due:,}"
+            cells += [_pieces(after), f"{after['answered']} answered, count {counted}"]
+        said = ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in row["found"].items() if count)
+        lines.append(f"| {' | '.join([*cells, said])} |")
+    return "\n".join(lines)
+
+
+def _pieces(found: dict[str, Any]) -> str:
+    """Pieces of deleted entries in the files, and their bytes."""
+    parts = ", ".join(f"{count:,} of {part}" for part, count in found["pieces"].items() if count)
+    return f"{found['bytes']:,} bytes ({parts})" if parts else "0 bytes"
+
+
 PLACES = (
+    (ROOT / "docs" / "results" / "conversations.md", "conversations", conversations),
+    (ROOT / "docs" / "guides" / "mcp.md", "conformance", conformance),
+    (ROOT / "docs" / "guides" / "langgraph.md", "langgraph-store", langgraph_store),
+    (ROOT / "docs" / "results" / "mirrors.md", "mirrors", mirrors),
+    (ROOT / "docs" / "results" / "retrieval.md", "locomo", locomo),
+    (ROOT / "docs" / "results" / "forgetting.md", "forgetting", forgetting),
+    (ROOT / "docs" / "interop.md", "interop", interop),
     (ROOT / "README.md", "results", summary),
+    (ROOT / "README.md", "first receipt measured", first_receipt),
     (ROOT / "docs" / "guides" / "training.md", "gate", gate),
     (ROOT / "docs" / "concepts" / "nothing-remembers.md", "attacks", attacks),
     (ROOT / "docs" / "concepts" / "nothing-remembers.md", "twins", twins),
+    *((GROWTH, make.__name__, make) for make in (rates, memory, largest, workers, fleet)),
 )
 
 

@@ -58,7 +58,8 @@ class Outcome:
 def twin_of(memory: Memory) -> Memory:
     """Fit live and archived entries afresh, with the same ids and salts."""
     keys, columns = memory.version.columns(archived=True)
-    version, attempts = first_version(Problem(keys, memory.cap, memory.sigma), *columns)
+    problem, preprocessing = Problem(keys, memory.cap, memory.sigma), memory.version.preprocessing
+    version, attempts = first_version(problem, *columns, preprocessing=preprocessing)
     return Memory(version, attempts=attempts)
 
 
@@ -104,6 +105,12 @@ def _compare(seed: int, number: int, history: History, found: Outcome) -> None:
         differs("an archived entry has a weight in the fresh fit")
     if memory.offset.hex() != twin.offset.hex():
         differs("the offset differs from a fresh fit")
+    if not len(memory):
+        found.saved = not forgotten
+        if memory.digest != memory.refit().digest or (found.saved and pack(twin) != pack(memory)):
+            differs("an emptied memory differs from one that never held an entry")
+        found.check_seconds = time.perf_counter() - started
+        return
     rng = np.random.default_rng([seed, number, 1])
     order = rng.permutation(len(memory))
     permuted = Memory.fit(memory.keys[order], memory.values[order], sigma=memory.sigma, cap=memory.cap)

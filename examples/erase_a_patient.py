@@ -17,7 +17,7 @@ patient = hours.subjects[0]
 with tempfile.TemporaryDirectory() as folder, expunge.open(f"sqlite:///{folder}/ward.db") as store:
     memory = store.create("icu", **hours.arguments)
     told = memory.delete(subject=patient, dry_run=True)
-    print(f"{patient} has {len(told.applied)} of {len(memory)} hours; {memory.deletable} could go at this cap")
+    print(f"{patient} has {len(told.applied)} of {len(memory)} hours; {memory.deletable} can go at this cap")
 
     receipt = memory.delete(subject=patient)
     print(f"erased: {len(receipt.applied)} hours, {receipt.outcome}, leaf {receipt.index} of the ledger")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -53,3 +55,29 @@ def test_tables_are_the_benchmarks() -> None:
     for page, name, make in PLACES:
         text = page.read_text(encoding="utf-8")
         assert renewed(text, name, make()) == text, page.name
+
+
+def test_the_classes_of_lies_are_those_that_were_told() -> None:
+    """The record is that of the present lies and leaves, and the documents quote it."""
+    from expunge.ledger.event import Kind
+    from expunge.ledger.receipt_format import Outcome
+    from ledgers.lies import LIES
+
+    record = json.loads((ROOT / "benchmarks" / "results" / "lies.json").read_text(encoding="utf-8"))
+    told = record["lies"]["counts"]
+    assert told.keys() == LIES.keys(), "make lies"
+    assert {*record["stores"].get("kinds", ())} == {*get_args(Kind), *get_args(Outcome)}, "make lies"
+    assert not any(record[part]["failures"] for part in ("lies", "model", "stores", "postgres"))
+    for name in ("docs/threat-model.md", "CHANGELOG.md"):
+        found = re.findall(r"(\d+) classes(?: of lies)?\b", (ROOT / name).read_text(encoding="utf-8"))
+        assert found == [str(len(told))], name
+
+
+def test_the_erasures_that_nothing_blocked_are_those_of_the_record() -> None:
+    record = json.loads((ROOT / "benchmarks" / "results" / "never_blocked.json").read_text(encoding="utf-8"))
+    text = " ".join((ROOT / "docs" / "limits.md").read_text(encoding="utf-8").split())
+    assert record["complete"] + record["held"] == record["erasures"]
+    assert (
+        f"`make never-blocked`, {record['stores']:,} random stores, {record['complete']:,} of {record['erasures']:,} "
+        f"erasures of a subject were complete, and a hold forbade each of the other {record['held']:,}."
+    ) in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import pkgutil
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -44,8 +46,10 @@ PUBLIC = {
     "ExpungeError",
     "Hit",
     "InputError",
+    "Judgement",
     "Memory",
     "MissingExtra",
+    "Neighbour",
     "Partition",
     "Preview",
     "Proof",
@@ -62,6 +66,7 @@ PUBLIC = {
     "StoredMemory",
     "VerificationError",
     "Warranty",
+    "WarrantyList",
     "__version__",
 }
 
@@ -130,6 +135,18 @@ def test_every_module_has_what_it_exports() -> None:
             continue
         assert module.__all__, found.name
         assert all(hasattr(module, name) for name in module.__all__), found.name
+
+
+def test_no_module_needs_posix_to_be_imported() -> None:
+    """What POSIX alone has is imported where it is used."""
+    posix = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "termios", "tty"}
+    package = Path(expunge.__file__).parent
+    for path in package.rglob("*.py"):
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(statement, ast.Import):
+                assert not posix & {alias.name for alias in statement.names}, path
+            elif isinstance(statement, ast.ImportFrom):
+                assert statement.module not in posix, path
 
 
 def test_the_tree_of_errors_is_as_drawn() -> None:

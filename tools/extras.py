@@ -25,6 +25,17 @@ from expunge import Memory, MissingExtra, StoreError
 KEYS = np.random.default_rng(0).standard_normal((40, 3))
 
 
+def mirrored(url: str) -> None:
+    """Write an entry to a mirror, erase it there, and find it absent."""
+    from expunge.mirrors import Copy, Doomed, open_mirror, remove_entries
+
+    with open_mirror(url) as mirror:
+        mirror.write([Copy("7", [1.0, 0.0, 0.0], "a text", {"topic": "tea"}), Copy("8", [0.0, 1.0, 0.0], "another")])
+        done = remove_entries(mirror, [Doomed("7")])
+    if [entry.id for entry in done.entries("present")] or len(done.checks) != 1:
+        raise SystemExit(f"a copy is left in {url}")
+
+
 def base() -> None:
     """Fit, delete, and compare with a fit that never saw the entry; then the same in a file, signed and verified."""
     memory = Memory.fit(KEYS, KEYS[:, 0], sigma=2.0, nu=0.4)
@@ -53,6 +64,46 @@ def cluster() -> None:
     audit("ray")
 
 
+def unanswered(uri: str) -> None:
+    """Open a key where nothing answers: the library that asks is there."""
+    from expunge.ledger.signer_uri import open_signer
+
+    try:
+        open_signer(uri)
+    except StoreError:
+        return
+    raise SystemExit(f"{uri} has a key")
+
+
+def aws() -> None:
+    """Ask for a key at AWS, on a port where nothing listens."""
+    os.environ |= {
+        "AWS_ACCESS_KEY_ID": "none",
+        "AWS_SECRET_ACCESS_KEY": "none",
+        "AWS_DEFAULT_REGION": "eu-central-1",
+        "AWS_ENDPOINT_URL_KMS": "http://127.0.0.1:1",
+        "AWS_MAX_ATTEMPTS": "1",
+    }
+    unanswered("awskms:alias/none")
+
+
+def certificate() -> None:
+    """Put an erasure on paper, and verify the file."""
+    from expunge.attestation.certificate_document import certificate_contents, certificate_html, certificate_pdf
+    from expunge.verify.certificate_document import verify_certificate
+
+    with expunge.open("sqlite:///paper.db") as store:
+        done = store.create("ward", KEYS, KEYS[:, 0], sigma=2.0, nu=0.4).delete("7")
+        opened = certificate_contents(store, done.index)
+        for file in (certificate_html(opened), certificate_pdf(opened)):
+            verify_certificate(file, [store.public_key], [store.log_key], store.origin)
+
+
+def chroma() -> None:
+    """Delete a copy from a Chroma collection."""
+    mirrored("chroma:///chroma#notes")
+
+
 def clinical() -> None:
     """Read a stay of the PhysioNet challenge."""
     from expunge.datasets.cohorts import physionet2019
@@ -65,11 +116,24 @@ def clinical() -> None:
     physionet2019(".")
 
 
+def cose() -> None:
+    """Write a leaf as a COSE message."""
+    with expunge.open("sqlite:///used.db") as store:
+        store.create("cose", KEYS, KEYS[:, 0], sigma=2.0, nu=0.4)
+        store.cose(0)
+
+
 def embeddings() -> None:
     """Embed two sentences with the model that is in the wheel."""
     from expunge.integrations.embedding import minilm
 
     minilm()(["green tea", "black coffee"])
+
+
+def hsm() -> None:
+    """Ask for a key in a token whose library is no library."""
+    os.environ |= {"EXPUNGE_PIN": "1234", "PYKCS11LIB": __file__}
+    unanswered("hsm:1")
 
 
 def langgraph() -> None:
@@ -82,6 +146,11 @@ def langgraph() -> None:
         store.get(("notes", "ann"), "tea")
 
 
+def lancedb() -> None:
+    """Delete a copy from a LanceDB table."""
+    mirrored("lancedb:///lance#notes")
+
+
 def mcp() -> None:
     """Make the server."""
     from expunge.integrations.mcp import make_server
@@ -90,9 +159,14 @@ def mcp() -> None:
         make_server(store)
 
 
+def pandas() -> None:
+    """Make a data frame of a memory."""
+    Memory.fit(KEYS, KEYS[:, 0], sigma=2.0, nu=0.4).to_frame("pandas")
+
+
 def parquet() -> None:
     """Read a table."""
-    from expunge.datasets.table_files import read_keys
+    from expunge.tables import read_table
 
     path = Path("keys.parquet")
     if find_spec("polars"):
@@ -101,7 +175,16 @@ def parquet() -> None:
         polars.DataFrame({"k0": [0.0, 1.0], "k1": [1.0, 0.0]}).write_parquet(path)
     else:
         path.touch()
-    read_keys(path)
+    read_table(path)
+
+
+def pgvector() -> None:
+    """Ask a server that is not there for a table of vectors."""
+    try:
+        mirrored("postgresql://127.0.0.1:1/nothing#pgvector:notes")
+    except StoreError:
+        return
+    raise SystemExit("a server answered at port 1")
 
 
 def plots() -> None:
@@ -119,6 +202,11 @@ def postgres() -> None:
     except StoreError:
         return
     raise SystemExit("a server answered at port 1")
+
+
+def qdrant() -> None:
+    """Delete a copy from a shard of Qdrant's engine."""
+    mirrored("qdrant:///qdrant")
 
 
 def references() -> None:
@@ -155,6 +243,18 @@ def sklearn() -> None:
     SupportVectorMemory(nu=0.4).fit(KEYS).remove([7])
 
 
+def timestamp() -> None:
+    """Ask an authority that is not there: the library made the request."""
+    from expunge.witnessing.timestamp_request import request_timestamp
+
+    with expunge.open("sqlite:///used.db") as store:
+        try:
+            request_timestamp(store.checkpoint().to_bytes(), "http://127.0.0.1:1", timeout=1.0)
+        except StoreError:
+            return
+    raise SystemExit("an authority answered at port 1")
+
+
 def torch() -> None:
     """Weigh keys with the trainable gate, and send a gradient through it."""
     from expunge.torch import SupportVectorGate
@@ -164,24 +264,41 @@ def torch() -> None:
     SupportVectorGate(cap=0.25, sigma=2.0)(keys).square().sum().backward()
 
 
+def vault() -> None:
+    """Ask for a key in Vault, on a port where nothing listens."""
+    os.environ |= {"VAULT_ADDR": "http://127.0.0.1:1", "VAULT_TOKEN": "none"}
+    unanswered("hv:none/1")
+
+
 USES: dict[str, Callable[[], None]] = {
     use.__name__: use
     for use in (
         base,
         audit,
+        aws,
+        certificate,
+        chroma,
         clinical,
         cluster,
+        cose,
         embeddings,
+        hsm,
+        lancedb,
         langgraph,
         mcp,
+        pandas,
         parquet,
+        pgvector,
         plots,
         postgres,
+        qdrant,
         references,
         rescue,
         service,
         sklearn,
+        timestamp,
         torch,
+        vault,
     )
 }
 

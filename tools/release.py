@@ -1,6 +1,6 @@
 """Build the release and try it where nothing else is installed.
 
-    python tools/release.py build                # dist/: sdist, and the wheel made from it; checks what is in the wheel
+    python tools/release.py build                # dist/: sdist, wheel, verifier.html, and SHA256SUMS of the three
     python tools/release.py check                # the same, then a bare environment, and one for each extra
     python tools/release.py check --extras proof,service --constraint cpu.txt
 
@@ -13,6 +13,7 @@ base one, as for somebody who adds an extra later.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import platform
@@ -34,6 +35,7 @@ from rich.table import Table
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "benchmarks" / "results" / "release.json"
 USES = ROOT / "tools" / "extras.py"
+VERIFIER = ROOT / "src" / "expunge" / "service" / "frontend" / "static" / "verifier.html"
 TOOLING = ("dev", "docs")
 TIMES = 10
 # What a reader of the wheel must find, one of each kind: types, code, samples with their terms, page.
@@ -48,6 +50,7 @@ EXPECTED = (
     "expunge/datasets/data/icu/hours.csv",
     "expunge/datasets/data/learned_keys/weights.npz",
     "expunge/service/frontend/static/index.html",
+    "expunge/service/frontend/static/verifier.html",
     "expunge/service/frontend/static/verify/receipt.js",
 )
 # The names of expunge load when they are first asked for, so the import alone would say too little.
@@ -84,6 +87,15 @@ def build(out: Path, *, isolated: bool = True) -> tuple[Path, Path]:
     run([*command, *([] if isolated else ["--no-isolation"])], environment=dict(os.environ))
     (sdist,), (wheel,) = out.glob("expunge-*.tar.gz"), out.glob("expunge-*.whl")
     return sdist, wheel
+
+
+def add_verifier(out: Path, *built: Path) -> tuple[Path, Path]:
+    """The verifier that is one file, for those who install nothing, and the digests of all that is uploaded."""
+    verifier, sums = out / VERIFIER.name, out / "SHA256SUMS"
+    verifier.write_bytes(VERIFIER.read_bytes())
+    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in (*built, verifier)]
+    sums.write_text("".join(lines), encoding="utf-8")
+    return verifier, sums
 
 
 def wheel_problems(wheel: Path) -> list[str]:
@@ -254,7 +266,9 @@ def main() -> None:
     if given.act == "build":
         sdist, wheel = build(ROOT / "dist")
         wrong = wheel_problems(wheel)
-        print(f"{sdist.name}, {wheel.name}", *wrong, sep="\n")
+        print(", ".join(file.name for file in (sdist, wheel, *add_verifier(ROOT / "dist", sdist, wheel))))
+        print((ROOT / "dist" / "SHA256SUMS").read_text(encoding="utf-8"), end="")
+        print(*wrong, sep="\n")
         raise SystemExit(1 if wrong else 0)
     names = runtime_extras() if given.extras is None else [name for name in given.extras.split(",") if name]
     raise SystemExit(0 if check(names, given.constraint) else 1)

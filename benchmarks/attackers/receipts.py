@@ -36,7 +36,7 @@ def fields_of(keys: Matrix, values: Matrix, x: Vector, *, sigma: float, cap: flo
     if pruned:
         memory.prune("archive")
     made: list[Any] = []
-    memory.journal = lambda before, after, receipt: made.append(
+    memory.journal = lambda before, after, receipt: made.extend(
         attest(receipt, before, after, memory=_MEMORY, edit=len(made) + 1, clock=lambda: _NOW)
     )
     memory.admit(x, np.full(values.shape[1], 0.5), id="x")

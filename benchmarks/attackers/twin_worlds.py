@@ -27,7 +27,7 @@ from attackers.fixed_salts import FixedSalts, fixed_salts
 from expunge import Memory
 from expunge.attestation.evidence import write_evidence
 from expunge.memory.snapshot import pack, unpack
-from expunge.service.memory_map.projection_plane import map_content
+from expunge.service.memory_map.map_content import map_content
 from expunge.store.backends import tables
 
 __all__ = [

@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from expunge.certificates.bounds import Bounds
     from expunge.certificates.certificate import DecrementCertificate, ReserveCertificate
     from expunge.certificates.proof import Proof
-    from expunge.certificates.warranty import Warranty
+    from expunge.certificates.warranty import Warranty, WarrantyList
     from expunge.memory.memory import Hit, Memory
+    from expunge.memory.queries import Neighbour
     from expunge.memory.receipt import Receipt
     from expunge.problem.check import StateCheck
+    from expunge.problem.judgement import Judgement
     from expunge.problem.partition import Partition
     from expunge.problem.solution import Solution
     from expunge.solver.attempts import Attempt
@@ -50,8 +52,10 @@ __all__ = [
     "ExpungeError",
     "Hit",
     "InputError",
+    "Judgement",
     "Memory",
     "MissingExtra",
+    "Neighbour",
     "Partition",
     "Preview",
     "Proof",
@@ -68,6 +72,7 @@ __all__ = [
     "StoredMemory",
     "VerificationError",
     "Warranty",
+    "WarrantyList",
     "__version__",
 ]
 
@@ -77,7 +82,9 @@ _HOME = {
     "Bounds": "expunge.certificates.bounds",
     "DecrementCertificate": "expunge.certificates.certificate",
     "Hit": "expunge.memory.memory",
+    "Judgement": "expunge.problem.judgement",
     "Memory": "expunge.memory.memory",
+    "Neighbour": "expunge.memory.queries",
     "Partition": "expunge.problem.partition",
     "Preview": "expunge.store",
     "Proof": "expunge.certificates.proof",
@@ -89,6 +96,7 @@ _HOME = {
     "Store": "expunge.store",
     "StoredMemory": "expunge.store",
     "Warranty": "expunge.certificates.warranty",
+    "WarrantyList": "expunge.certificates.warranty",
     # Not in __all__: a star import must not replace the builtin.
     "open": "expunge.store",
 }

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from attackers.preprocessing import candidates_by_width, median_width, on_grid, row_from_mean
+from attackers.preprocessing import (
+    candidates_by_numbers,
+    chosen_numbers,
+    deviations_on_grid,
+    dose_rows,
+    exact_numbers,
+    exact_width,
+    kept_by_a_memory,
+    row_from_mean,
+    ward_rows,
+)
 from attackers.reconstruction import from_coefficients, from_scores
 from attackers.undeleted import reveal_by_own_deletions
 from expunge import Memory
+from expunge.preprocessing.width import choose_width
 
 
 def drawn(seed: int) -> tuple[Memory, int]:
@@ -59,8 +70,28 @@ def test_a_mean_gives_a_row_back_and_a_median_few_candidates() -> None:
     rows, candidates = rng.standard_normal((59, 6)), [*rng.standard_normal((50, 6))]
     mean = np.vstack([rows, candidates[3]]).mean(axis=0)
     np.testing.assert_allclose(row_from_mean(mean, rows), candidates[3], atol=1e-12)
-    exact = median_width(rows, candidates[3], grid=False)
-    coarse = median_width(rows, candidates[3], grid=True)
-    assert coarse == on_grid(exact)
-    assert len(candidates_by_width(rows, candidates, exact, grid=False)) < 10
-    assert len(candidates_by_width(rows, candidates, coarse, grid=True)) > 30
+    everyone = np.vstack([rows, candidates[3]])
+    assert len(candidates_by_numbers(rows, candidates, exact_width(everyone), exact_width)) < 10
+    assert len(candidates_by_numbers(rows, candidates, choose_width(everyone), choose_width)) > 30
+
+
+def test_what_a_memory_keeps_of_its_columns_leaves_most_candidates() -> None:
+    left = {exact_numbers: 0, chosen_numbers: 0}
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        rows, candidates = ward_rows(rng, 59), [*ward_rows(rng, 50)]
+        everyone = np.vstack([rows, candidates[0]])
+        assert kept_by_a_memory(everyone) == chosen_numbers(everyone)
+        for numbers in left:
+            left[numbers] += len(candidates_by_numbers(rows, candidates, numbers(everyone), numbers))
+    assert left[exact_numbers] < 10
+    assert left[chosen_numbers] > 100
+
+
+def test_a_dose_that_one_row_had_is_in_no_scale() -> None:
+    rng = np.random.default_rng(3)
+    rows, candidates = dose_rows(rng, 59), [*dose_rows(rng, 50)]
+    rows[:, -1] = 0.0
+    everyone = np.vstack([rows, candidates[0]])
+    assert len(candidates_by_numbers(rows, candidates, deviations_on_grid(everyone), deviations_on_grid)) < 10
+    assert len(candidates_by_numbers(rows, candidates, kept_by_a_memory(everyone), chosen_numbers)) > 25

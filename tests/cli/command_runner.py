@@ -34,7 +34,9 @@ __all__ = [
 
 ROOT = Path(__file__).parents[2]
 TRUST = ("--trust", "log.vkey")
-ENVIRONMENT = dict.fromkeys(f"EXPUNGE_{name}" for name in ("STORE", "SIGNING_KEY", "PASSPHRASE", "TRACEBACK"))
+ENVIRONMENT = dict.fromkeys(
+    f"EXPUNGE_{name}" for name in ("STORE", "SIGNING_KEY", "PASSPHRASE", "TRACEBACK", "ACTOR", "LEDGER_NAME")
+)
 
 
 def call(*words: object, code: int = 0, **options: Any) -> Result:

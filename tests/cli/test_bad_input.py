@@ -21,9 +21,11 @@ BAD: list[tuple[str, int, str]] = [
     ("nonsense", 2, "No such command"),
     ("--nonsense", 2, "No such option"),
     ("create", 2, "Missing argument"),
-    ("create ward2 hours.csv", 2, "Missing option '--sigma'"),
-    ("create ward2 hours.csv --sigma x --nu 0.3", 2, "--sigma"),
-    ("create ward2 hours.csv --sigma 2", 2, "exactly one of nu"),
+    ("create ward2 hours.csv --sigma x --nu 0.3", 2, "--sigma is a number or auto"),
+    ("create ward2 --dimension 2", 2, "no keys to choose a width from"),
+    ("create ward2 --dimension 2 --sigma 1 --preview", 2, "--preview shows a FILE"),
+    ("create ward2 hours.csv --missing never", 2, "--missing is median or drop or refuse"),
+    ("create ward2 hours.csv --columns-file log.vkey", 2, "log.vkey is not JSON"),
     ("create ward2 hours.csv --sigma 2 --nu 0.3 --cap 1", 2, "exactly one of nu"),
     ("create ward2 hours.csv --sigma -1 --nu 0.3", 2, "sigma must be a positive width"),
     ("create ward2 hours.csv --sigma nan --nu 0.3", 2, "sigma must be finite"),
@@ -31,23 +33,25 @@ BAD: list[tuple[str, int, str]] = [
     ("create ward2 hours.csv --sigma 2 --cap 0.001", 2, "infeasible for 40 keys"),
     ("create ward hours.csv --sigma 2 --nu 0.3", 2, "there is a memory 'ward' already"),
     ("create ward2 none.csv --sigma 2 --nu 0.3", 4, "there is no such file"),
-    ("create ward2 log.vkey --sigma 2 --nu 0.3", 2, "cannot tell the format"),
-    ("create ward2 log.vkey --sigma 2 --nu 0.3 --format xml", 2, "'xml' is not a format"),
+    ("create ward2 log.vkey --sigma 2 --nu 0.3", 2, "log.vkey has no rows"),
+    ("create ward2 log.vkey --sigma 2 --nu 0.3 --format xml", 2, "--format is csv or"),
     ("create ward2 log.vkey --sigma 2 --nu 0.3 --format parquet", 2, "not a usable Parquet file"),
     ("create ward2 hours.csv --sigma 2 --nu 0.3 --key-columns hr", 2, "no column 'hr'"),
     ("create ward2 hours.csv --sigma 2 --nu 0.3 --value-columns note", 2, r"row 1 \(line 2\), column 'note'"),
+    ("create hours.csv", 2, "expunge create hours hours.csv"),
+    ("create hours.csv trial", 2, "expunge create hours hours.csv"),
     ("import nobody hours.csv", 2, "there is no memory 'nobody'"),
-    ("import ward - --format parquet", 2, "from a file"),
-    ("import ward -", 2, "say what comes"),
-    ("admit ward --at 1 --value 1", 2, "key must have 2 coordinates"),
+    ("import ward - --format parquet", 2, "not a usable Parquet file"),
+    ("import ward -", 2, "standard input is empty"),
+    ("admit ward --at 1 --value 1", 2, "--at must have 2 coordinates"),
     ("admit ward --at 1,x --value 1", 2, "'x' is not a number"),
     ("admit ward --at [1,2 --value 1", 2, "not a JSON array"),
-    ("admit ward --at 1,nan --value 1", 2, "key must be finite"),
-    ("admit ward --at 1,1e999 --value 1", 2, "key must be finite"),
+    ("admit ward --at 1,nan --value 1", 2, "--at must be finite"),
+    ("admit ward --at 1,1e999 --value 1", 2, "--at must be finite"),
     ("admit ward --at @none.npy --value 1", 4, "there is no such file"),
     ("admit ward --at @hours.csv --value 1", 2, "is not a number"),
     ("admit ward --at @log.npy --value 1", 2, "holds no vector"),
-    ("admit ward --at [[1,2],[3,4]] --value 1", 2, "one entry"),
+    ("admit ward --at [[1,2],[3,4]] --value 1", 2, "2 keys, and 1 values"),
     ("admit ward --at [[[1]]] --value 1", 2, "a vector has"),
     ("admit ward --at [] --value 1", 2, "a vector has"),
     ("admit ward --at ['a'] --value 1", 2, "not a JSON array"),
@@ -56,15 +60,14 @@ BAD: list[tuple[str, int, str]] = [
     ("admit ward --at 1,2 --value 1 --payload @none", 4, "cannot read none"),
     ("delete ward", 2, "say what to delete"),
     ("delete ward h000 --subject p-1", 2, "say what to delete"),
-    ("delete ward --subject nobody", 2, "no entry belongs to subject 'nobody'"),
-    ("delete nobody h000", 2, "there is no memory"),
-    ("delete ward h000 h000", 2, "listed twice"),
-    ("delete ward h000 --idempotency-key ''", 2, "idempotency key"),
+    ("delete --yes ward --subject nobody", 2, "no entry belongs to subject 'nobody'"),
+    ("delete --yes nobody h000", 2, "there is no memory"),
+    ("delete --yes ward h000 h000", 2, "listed twice"),
+    ("delete --yes ward h000 --idempotency-key ''", 2, "idempotency key"),
     ("prune ward --mode burn", 2, "archive or forget"),
     ("prune ward --sketch -1", 2, "--sketch"),
-    ("prune other --mode forget --sketch 9", 2, "is the content again"),
-    ("erase-subject nobody", 2, "no entry belongs"),
-    ("erase-subject ''", 2, "subject"),
+    ("prune --yes other --mode forget --sketch 9", 2, "is the content again"),
+    ("erase-subject --yes ''", 2, "subject"),
     ("hold ward --reason x", 2, "a hold is on an id, or on a subject"),
     ("hold ward h000 --subject p-1 --reason x", 2, "exactly one"),
     ("hold ward --subject p-1", 2, "a hold needs"),
@@ -73,9 +76,9 @@ BAD: list[tuple[str, int, str]] = [
     ("release x", 2, "HOLD"),
     ("read ward", 2, "say where to ask"),
     ("read ward --at 1,2 --like h000", 2, "say where to ask"),
-    ("read ward --at 1,2 --at 1", 2, "differ in their number of coordinates"),
-    ("read ward --at 1,2,3", 2, "queries must have 2 coordinates"),
-    ("search ward --like nobody", 2, "no live entry has id 'nobody'"),
+    ("read ward --at 1,2 --at 1", 2, "--at must have 2 coordinates"),
+    ("read ward --at 1,2,3", 2, "--at must have 2 coordinates"),
+    ("search ward --like nobody", 2, "no entry has id 'nobody'"),
     ("search ward --at 1,2 -n 0", 2, "--count"),
     ("show nobody", 2, "there is no memory"),
     ("show ward nobody", 2, "no entry has id"),
@@ -103,7 +106,7 @@ BAD: list[tuple[str, int, str]] = [
     ("checkpoint check none.txt", 4, "cannot read"),
     ("checkpoint check hours.csv", 1, "note|line"),
     (f"checkpoint cosign hours.csv --first --name w --signing-key expunge.db.key {TRUST}", 1, "note|line"),
-    (f"checkpoint cosign hours.csv --name w --signing-key expunge.db.key {TRUST}", 2, "--first"),
+    (f"checkpoint cosign hours.csv --name w --signing-key expunge.db.key {TRUST}", 1, "note|line"),
     ("checkpoint nonsense", 2, "No such command"),
     (f"verify receipt none.json {TRUST}", 4, "cannot read"),
     (f"verify receipt hours.csv {TRUST}", 1, "JSON"),
@@ -112,8 +115,8 @@ BAD: list[tuple[str, int, str]] = [
     (f"verify proof hours.csv --memory ward {TRUST}", 2, "No such option"),
     ("verify proof hours.csv --memory ward", 1, "JSON"),
     (f"verify checkpoint hours.csv {TRUST}", 1, "note|line"),
-    (f"verify log hours.csv {TRUST}", 4, "cannot read"),
-    (f"verify log hours.csv --checkpoint hours.csv {TRUST}", 1, "note|line"),
+    (f"verify ledger hours.csv {TRUST}", 4, "cannot read"),
+    (f"verify ledger hours.csv --checkpoint hours.csv {TRUST}", 1, "note|line"),
     ("verify receipt hours.csv --trust none.vkey", 4, "cannot read"),
     ("verify receipt hours.csv --trust expunge.db", 2, "more than 65536 bytes"),
     ("verify receipt hours.csv --trust expunge.db.key", 2, "not a PEM public key"),
@@ -177,7 +180,7 @@ def test_exit_codes_of_real_processes(ward: Path) -> None:
     shell("expunge log 0 --out r.json && sed 's/ey/ez/' r.json > bad.json", ward)
     assert "envelope-signature-invalid" in shell(f"expunge verify receipt bad.json {TRUST}", ward, code=1).stderr
     shell("expunge show nobody", ward, code=2)
-    shell("expunge hold ward --subject p-1 --reason x && expunge delete ward --subject p-1", ward, code=3)
+    shell("expunge hold ward --subject p-1 --reason x && expunge delete ward --subject p-1 --yes", ward, code=3)
     shell("expunge show --store sqlite:///none.db", ward, code=4)
 
 
@@ -206,13 +209,13 @@ def test_standard_output_that_is_full(ward: Path) -> None:
 @pytest.mark.slow
 def test_standard_streams_that_are_closed(ward: Path) -> None:
     size = len(answers("log"))
-    shell("expunge delete ward h000 <&-", ward)
-    shell("expunge delete ward h001 >&-", ward)
-    shell("expunge delete ward h002 2>&-", ward)
-    shell("expunge delete ward h003 <&- >&- 2>&-", ward)
+    shell("expunge delete ward h000 --yes <&-", ward)
+    shell("expunge delete ward h001 --yes >&-", ward)
+    shell("expunge delete ward h002 --yes 2>&-", ward)
+    shell("expunge delete ward h003 --yes <&- >&- 2>&-", ward)
     assert len(answers("log")) == size + 4
     shell("expunge show nobody 2>&-", ward, code=2)
-    call("verify", "log")
+    call("verify", "ledger")
 
 
 @pytest.mark.slow
@@ -229,7 +232,7 @@ def test_an_interrupt(ward: Path) -> None:
     hours(ward / "many.csv", count=3000, seed=9)
     text = (ward / "many.csv").read_text().replace("\nh", "\nm")
     (ward / "many.csv").write_text(text)
-    words = [sys.executable, "-m", "expunge", "import", "ward", "many.csv"]
+    words = [sys.executable, "-m", "expunge", "import", "ward", "many.csv", "--each"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("EXPUNGE_")}
     with subprocess.Popen(words, cwd=ward, stderr=subprocess.PIPE, text=True, env=environment) as process:  # noqa: S603
         size = len(answers("log"))
@@ -239,5 +242,5 @@ def test_an_interrupt(ward: Path) -> None:
         _, complaint = process.communicate(timeout=60)
     assert process.returncode == 130, complaint
     assert "Traceback" not in complaint
-    call("verify", "log")
+    call("verify", "ledger")
     call("show", "ward")

@@ -47,6 +47,19 @@ def test_the_usage_line_names_each_argument_once(name: str) -> None:
     assert all(re.fullmatch(r"([A-Z]+|\[[A-Z]+\])(\.\.\.)?", word) for word in words), usage
 
 
+@pytest.mark.parametrize("name", ["create", "import", "tune", "audit deletion", "audit all"])
+def test_what_an_error_of_a_table_names_is_an_option_of_every_command_that_reads_one(name: str) -> None:
+    folder = Path(expunge.__file__).parent / "tables"
+    named = {found for path in folder.glob("*.py") for found in re.findall(r"--[a-z]+(?:-[a-z]+)*", path.read_text())}
+    # Of a table that becomes entries, and of an empty memory.
+    named -= {"--payload-column", "--expires-column", "--sources-column", "--dimension", "--value-dimension"}
+    # A memory that takes further rows has its columns.
+    named -= {"--scale", "--columns-file"} if name == "import" else set()
+    options = {option for parameter in EVERY[name].params for option in (*parameter.opts, *parameter.secondary_opts)}
+    assert {"--no-header", "--decimal", "--also-missing"} <= named
+    assert named <= options
+
+
 def test_usage_lines_of_optional_and_repeated_arguments() -> None:
     for name, words in (
         ("delete", "NAME [ID]..."),

@@ -1,4 +1,4 @@
-"""Commands about the ledger: log, export-evidence, verify log, verify store."""
+"""Commands about the ledger: log, export-evidence, verify ledger, verify store."""
 
 from __future__ import annotations
 
@@ -41,33 +41,56 @@ def test_a_receipt_is_written_with_its_proof_or_not_at_all(ward: Path) -> None:
 def test_evidence_of_an_edit_that_is_not_the_latest(ward: Path) -> None:
     """A hold is no edit; a refusal is the latest receipt, of the state as it stands."""
     call("hold", "ward", "--subject", "p-1", "--reason", "x")
-    call("delete", "ward", "--subject", "p-1", code=3)
+    call("delete", "--yes", "ward", "--subject", "p-1", code=3)
     assert answer("export-evidence", "ward", "--out", "w.zip")["outcome"] == "refused"
     call("verify", "evidence", "w.zip", *TRUST)
 
 
-def test_the_log(ward: Path) -> None:
-    assert answer("verify", "log")["trust"] == "store"
-    assert "own key was trusted" in call("verify", "log").stderr
-    assert answer("verify", "log", *TRUST)["trust"] == "given"
+def test_the_ledger(ward: Path) -> None:
+    assert answer("verify", "ledger")["trust"] == "store"
+    assert "own key was trusted" in call("verify", "ledger").stderr
+    assert answer("verify", "ledger", *TRUST)["trust"] == "given"
     call("log", "--out", "log.jsonl")
-    call("verify", "log", "log.jsonl", *TRUST)
+    call("verify", "ledger", "log.jsonl", *TRUST)
     lines = Path("log.jsonl").read_bytes().splitlines(keepends=True)
     for kept, error in (
-        (lines[:-1], "log-size-mismatch"),
-        ([*lines, lines[0]], "log-creation-repeated"),
-        ([lines[1], lines[0], lines[2]], "log-root-mismatch"),
-        ([lines[0], lines[1].replace(b"ey", b"ez", 1), lines[2]], "log-receipt-invalid"),
-        ([], "log-size-mismatch"),
+        (lines[:-1], "ledger-size-mismatch"),
+        ([*lines, lines[0]], "ledger-leaf-repeated"),
+        ([lines[1], lines[0], lines[2]], "ledger-root-mismatch"),
+        ([lines[0], lines[1].replace(b"ey", b"ez", 1), lines[2]], "ledger-receipt-invalid"),
+        ([], "ledger-size-mismatch"),
     ):
         Path("cut.jsonl").write_bytes(b"".join(kept))
-        assert code_of("verify", "log", "cut.jsonl", "--checkpoint", "log.jsonl.checkpoint", *TRUST) == error
-    assert code_of("verify", "log", "--checkpoint", "log.jsonl.checkpoint", code=2) == "input-error"
-    assert code_of("verify", "log", "none.jsonl", *TRUST, code=4) == "store-error"
+        assert code_of("verify", "ledger", "cut.jsonl", "--checkpoint", "log.jsonl.checkpoint", *TRUST) == error
+    assert code_of("verify", "ledger", "--checkpoint", "log.jsonl.checkpoint", code=2) == "input-error"
+    assert code_of("verify", "ledger", "none.jsonl", *TRUST, code=4) == "store-error"
+    assert code_of("verify", "ledger", "--now", "2001-01-01T00:00:00Z") == "ledger-time-future"
+    for wrong in ("yesterday", "2001-01-01T00:00:00"):
+        assert code_of("verify", "ledger", "--now", wrong, code=2) == "input-error"
+
+
+def test_what_a_ledger_tells_of(ward: Path) -> None:
+    """Counts at its end, for people and as JSON; a contradiction says what to do."""
+    call("hold", "other", "h001", "--reason", "court")
+    call("delete", "--yes", "other", "h000")
+    found = answer("verify", "ledger")
+    assert found["memories"] == 2
+    assert found["entries_erased"] >= 1
+    assert found["entries_live"] + found["entries_erased"] <= found["entries_admitted"]
+    assert (found["holds_in_force"], found["memories_empty"], found["requests_overdue"]) == (1, 0, 0)
+    said = call("verify", "ledger").stdout
+    assert "holds in force" in said
+    assert "requests" not in said
+    call("log", "--out", "log.jsonl")
+    lines = Path("log.jsonl").read_bytes().splitlines(keepends=True)
+    Path("cut.jsonl").write_bytes(b"".join([*lines, lines[0]]))
+    failed = call("verify", "ledger", "cut.jsonl", "--checkpoint", "log.jsonl.checkpoint", *TRUST, code=1).stderr
+    assert "ledger-leaf-repeated" in failed
+    assert "keep this copy and its head" in failed
 
 
 def test_a_log_that_was_cut_or_replaced_does_not_pass(ward: Path, tmp_path: Path) -> None:
-    call("delete", "other", "h000")
+    call("delete", "--yes", "other", "h000")
     call("checkpoint", "export", "--out", "kept.txt")
     Path("before.db").write_bytes(b"")
     table = hours(tmp_path / "again.csv")
@@ -86,7 +109,7 @@ def test_a_store_that_was_written_to_behind_its_back(ward: Path) -> None:
             "UPDATE expunge_leaves SET envelope = CAST(replace(envelope, 'ey', 'ez') AS BLOB) WHERE number = 1"
         )
     database.close()
-    assert code_of("verify", "log") == "log-receipt-invalid"
+    assert code_of("verify", "ledger") == "ledger-receipt-invalid"
 
 
 def test_a_name_cannot_steer_the_terminal(ward: Path) -> None:

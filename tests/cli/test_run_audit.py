@@ -11,14 +11,14 @@ import pytest
 
 from audit.small_audits import shortened
 from cli.command_runner import ROOT, answer, call, every_command
-from expunge.audit.experiments import EXPERIMENTS
+from expunge.audit.experiments import EXPERIMENTS, OWN_ROWS
 from expunge.cli.commands.run_audit import AUDITS, OWN_KEYS
 
 GUIDE = (ROOT / "docs" / "guides" / "auditing.md").read_text(encoding="utf-8")
 
 
 def test_every_experiment_has_a_command() -> None:
-    assert set(EXPERIMENTS) | {"all"} == set(AUDITS)
+    assert {*EXPERIMENTS, OWN_ROWS, "all"} == set(AUDITS)
     audits = {name for name in every_command() if name.startswith("audit ")}
     assert audits == {f"audit {name}" for name in (*AUDITS, "report")}
     for name in EXPERIMENTS:

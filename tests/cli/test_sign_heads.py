@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 from cli.command_runner import TRUST, answer, call, changed, code_of
+from expunge.ledger.checkpoint import Witness
+from expunge.ledger.note import parse_note
+from expunge.ledger.signing import SigningKey
 from expunge.store import open as open_store
 
 
@@ -15,7 +19,7 @@ def test_checkpoints(ward: Path) -> None:
     call("checkpoint", "export", "--out", "kept.txt")
     call("checkpoint", "export", "--out", "kept.txt", code=2)
     assert Path("kept.txt").read_text() == note
-    call("delete", "other", "h000")
+    call("delete", "--yes", "other", "h000")
     found = answer("checkpoint", "check", "kept.txt")
     assert (found["kept"]["size"], found["now"]["size"]) == (3, 4)
     assert "extend" in call("checkpoint", "check", "kept.txt", *TRUST).stdout
@@ -35,7 +39,7 @@ def test_an_extension_is_kept_as_well_as_a_head(ward: Path) -> None:
     """What a monitor has after its first comparison is an extension proof, with a newer head in it."""
     call("checkpoint", "export", "--out", "kept.txt")
     for number, older in enumerate(("kept.txt", "extension-0.txt")):
-        call("delete", "other", f"h00{number}")
+        call("delete", "--yes", "other", f"h00{number}")
         call("checkpoint", "export", "--since", older, "--out", f"extension-{number}.txt")
     newest = ("verify", "checkpoint", "extension-1.txt", *TRUST, "--older")
     assert answer(*newest, "extension-0.txt")["size"] == 5
@@ -43,7 +47,68 @@ def test_an_extension_is_kept_as_well_as_a_head(ward: Path) -> None:
     assert answer("checkpoint", "check", "extension-0.txt", *TRUST)["kept"]["size"] == 4
     call("keygen", "w.pem")
     mine = ("--name", "w.example", *TRUST, "--signing-key", "w.pem")
-    assert answer("checkpoint", "cosign", "extension-1.txt", "--older", "extension-0.txt", *mine)["extends"] is True
+    assert answer("checkpoint", "cosign", "extension-0.txt", "--first", *mine)["extends"] is False
+    assert answer("checkpoint", "cosign", "extension-1.txt", *mine)["extends"] is True
+
+
+def test_a_witness_keeps_what_it_cosigned(ward: Path) -> None:
+    call("keygen", "w.pem")
+    mine = ("--name", "w.example", *TRUST, "--signing-key", "w.pem")
+    call("checkpoint", "export", "--out", "old.txt")
+    assert code_of("checkpoint", "cosign", "old.txt", *mine, code=2) == "input-error"
+    call("checkpoint", "cosign", "old.txt", "--first", *mine, "--out", "cosigned.txt")
+    assert code_of("checkpoint", "cosign", "old.txt", "--first", *mine, code=2) == "input-error"
+    origin = str(answer("checkpoint", "export")["origin"])
+    for named in ((), (origin,)):
+        told = call("checkpoint", "kept", *named, "--signing-key", "w.pem").stdout
+        assert told == Path("cosigned.txt").read_text()
+    call("delete", "--yes", "other", "h000")
+    call("checkpoint", "export", "--out", "new.txt")
+    assert "--since" in call("checkpoint", "cosign", "new.txt", *mine, code=2).stderr
+    call("checkpoint", "kept", origin, "--signing-key", "w.pem", "--out", "kept.txt")
+    call("checkpoint", "export", "--since", "kept.txt", "--out", "extension.txt")
+    assert answer("checkpoint", "cosign", "extension.txt", *mine)["size"] == 4
+    assert answer("checkpoint", "cosign", "new.txt", *mine)["size"] == 4
+    assert code_of("checkpoint", "cosign", "old.txt", *mine) == "consistency-sizes-reversed"
+    assert code_of("checkpoint", "cosign", "extension.txt", *mine) == "log-proof-old-size-mismatch"
+    own = ("--name", "w.example", *TRUST, "--signing-key", "expunge.db.key", "--first", "--state", "s.heads")
+    assert code_of("checkpoint", "cosign", "new.txt", *own, code=2) == "witness-is-log"
+    assert code_of("checkpoint", "kept", "strange", "--signing-key", "w.pem", code=2) == "input-error"
+
+
+def test_a_bare_line_is_put_under_its_head(ward: Path) -> None:
+    made = answer("keygen", "w.pem", "--witness", "w.example")
+    call("checkpoint", "export", "--out", "head.txt")
+    words = ("checkpoint", "cosign", "head.txt", "--first", "--name", "w.example", *TRUST, "--signing-key", "w.pem")
+    line = call(*words).stdout.splitlines()[-1]
+    Path("line.txt").write_text(f"{line}\n")
+    call("checkpoint", "merge", "head.txt", "line.txt", "--out", "cosigned.txt")
+    asked = (*TRUST, "--witness", made["witness"])
+    assert "cosignatures" in answer("verify", "checkpoint", "cosigned.txt", *asked)["checked"]
+    assert "cosignatures" in answer("verify", "checkpoint", "cosigned.txt", *asked, "--max-age", 600)["checked"]
+    assert code_of("verify", "checkpoint", "cosigned.txt", *TRUST, "--max-age", 600, code=2) == "input-error"
+    Path("line.txt").write_text(f"{line}\n\n{line}\n")
+    assert code_of("checkpoint", "merge", "head.txt", "line.txt") == "note-signature-line-malformed"
+
+
+def test_the_present_head_was_cosigned_this_week(ward: Path) -> None:
+    """A receipt under an older head stays verifiable: there no age is asked for."""
+    call("checkpoint", "export", "--out", "head.txt")
+    note = parse_note(Path("head.txt").read_bytes())
+    witness = Witness("w.example", SigningKey.generate())
+    asked = (*TRUST, "--witness", witness.verifier.to_text())
+    for days in (6, 8):
+        line = witness.cosignature(note.text, int(time.time()) - 86400 * days)
+        Path(f"{days}.txt").write_bytes(note.with_signature(line).to_bytes())
+    assert "cosignatures" in answer("verify", "checkpoint", "6.txt", *asked)["checked"]
+    assert code_of("verify", "checkpoint", "6.txt", *asked, "--max-age", 86400) == "cosignature-too-old"
+    assert code_of("verify", "checkpoint", "8.txt", *asked) == "cosignature-too-old"
+    for age in ("none", 9 * 86400):
+        assert "cosignatures" in answer("verify", "checkpoint", "8.txt", *asked, "--max-age", age)["checked"]
+    for text in ("-1", "1.5", "never", "", "9" * 16):
+        assert code_of("verify", "checkpoint", "8.txt", *asked, "--max-age", text, code=2) == "input-error"
+    call("log", "1", "--out", "receipt.json", "--head", "8.txt")
+    assert "cosignatures" in answer("verify", "receipt", "receipt.json", *asked)["checked"]
 
 
 def test_there_is_no_extension_of_a_head_of_another_log(ward: Path) -> None:
@@ -56,13 +121,14 @@ def test_there_is_no_extension_of_a_head_of_another_log(ward: Path) -> None:
 
 def test_witnesses(ward: Path) -> None:
     call("checkpoint", "export", "--out", "kept.txt")
-    call("delete", "other", "h000")
+    call("delete", "--yes", "other", "h000")
     call("checkpoint", "export", "--since", "kept.txt", "--out", "extension.txt")
     keys = []
     for name in ("w1", "w2"):
         call("keygen", f"{name}.pem")
-        words = ("checkpoint", "cosign", "extension.txt", "--older", "kept.txt", "--name", f"{name}.example")
-        made = answer(*words, *TRUST, "--signing-key", f"{name}.pem", "--out", f"{name}.txt")
+        mine = ("--name", f"{name}.example", *TRUST, "--signing-key", f"{name}.pem")
+        call("checkpoint", "cosign", "kept.txt", "--first", *mine)
+        made = answer("checkpoint", "cosign", "extension.txt", *mine, "--out", f"{name}.txt")
         assert made["extends"] is True
         keys.append(made["witness"])
     quorum = ("--witness", keys[0], "--witness", keys[1])
@@ -76,8 +142,9 @@ def test_witnesses(ward: Path) -> None:
     # A key without a name is no witness, and is not passed over beside one either.
     assert code_of(*both, "--witness", "w2.pub", "--quorum", 1, code=2) == "input-error"
     assert code_of("verify", "checkpoint", "w2.txt", *TRUST, "--witness", keys[0]) == "cosignature-quorum-missed"
+    call("keygen", "w3.pem")
     seen = call(
-        "checkpoint", "cosign", "kept.txt", "--first", "--name", "w1.example", *TRUST, "--signing-key", "w1.pem"
+        "checkpoint", "cosign", "kept.txt", "--first", "--name", "w1.example", *TRUST, "--signing-key", "w3.pem"
     )
     assert "w1.example" in seen.stdout
     assert "witness key" in seen.stderr
@@ -92,11 +159,11 @@ def test_a_receipt_in_the_log_that_a_witness_has_seen(ward: Path) -> None:
     """From the witness's key to a verified receipt, with what the commands write and nothing else."""
     made = answer("keygen", "w.pem", "--witness", "w.example/1")
     assert Path("w.vkey").read_text() == made["witness"] + "\n"
-    call("delete", "other", "h000")
+    call("delete", "--yes", "other", "h000")
     call("checkpoint", "export", "--out", "head.txt")
     words = ("checkpoint", "cosign", "head.txt", "--first", "--name", "w.example/1", *TRUST, "--signing-key", "w.pem")
     assert answer(*words, "--out", "cosigned.txt")["witness"] == made["witness"]
-    call("delete", "other", "h001")
+    call("delete", "--yes", "other", "h001")
     asked = (*TRUST, "--witness", "w.vkey")
     call("log", 3, "--out", "seen.json", "--head", "cosigned.txt")
     told = answer("verify", "receipt", "seen.json", *asked)
@@ -135,7 +202,7 @@ def test_a_witness_is_trusted_for_its_cosignatures_alone(ward: Path) -> None:
 
 def test_witnesses_of_evidence_cosign_the_log(ward: Path) -> None:
     """A bundle's head has no cosignature here, so that none can be found; without the log, none is looked for."""
-    call("delete", "other", "h000", "--evidence", "e.zip")
+    call("delete", "--yes", "other", "h000", "--evidence", "e.zip")
     call("keygen", "w.pem")
     call("checkpoint", "export", "--out", "head.txt")
     words = ("checkpoint", "cosign", "head.txt", "--first", "--name", "w.example", *TRUST, "--signing-key", "w.pem")
@@ -155,29 +222,22 @@ def test_a_witness_cosigns_nothing_that_does_not_extend_its_last_head(ward: Path
     mine = ("--name", "w.example", *TRUST, "--signing-key", "w.pem")
     shutil.copy("expunge.db", "fork.db")
     fork = ("--store", "sqlite:///fork.db", "--signing-key", "expunge.db.key")
-    call("delete", "other", "h000")
+    call("delete", "--yes", "other", "h000")
     call("checkpoint", "export", "--out", "head.txt")
     assert "--first" in call("checkpoint", "cosign", "head.txt", *mine, code=2).stderr
-    both = ("--first", "--older", "head.txt")
-    assert code_of("checkpoint", "cosign", "head.txt", *both, *mine, code=2) == "input-error"
     call("checkpoint", "cosign", "head.txt", "--first", *mine, "--out", "last.txt")
     # The fork: as many leaves, then more, none of them the witness's.
-    call("delete", "other", "h001", *fork)
-    call("delete", "other", "h002", *fork)
+    call("delete", "--yes", "other", "h001", *fork)
+    call("delete", "--yes", "other", "h002", *fork)
     since = ("checkpoint", "export", "--since", "last.txt", "--out", "forked.txt", *fork)
     assert code_of(*since) == "consistency-new-root-mismatch"
     with open_store("sqlite:///fork.db", "expunge.db.key") as store:
         Path("forked.txt").write_bytes(store.consistency(4).to_bytes())
-    assert (
-        code_of("checkpoint", "cosign", "forked.txt", "--older", "last.txt", *mine) == "consistency-new-root-mismatch"
-    )
+    assert code_of("checkpoint", "cosign", "forked.txt", *mine) == "consistency-new-root-mismatch"
     call("checkpoint", "export", "--out", "forked-head.txt", *fork)
-    assert code_of("checkpoint", "cosign", "forked-head.txt", "--older", "last.txt", *mine, code=2) == "input-error"
+    assert code_of("checkpoint", "cosign", "forked-head.txt", *mine, code=2) == "input-error"
     # Older than the last: cut off.
-    call("delete", "other", "h001")
+    call("delete", "--yes", "other", "h001")
     call("checkpoint", "export", "--since", "last.txt", "--out", "extension.txt")
-    call("checkpoint", "cosign", "extension.txt", "--older", "last.txt", *mine, "--out", "newest.txt")
-    assert (
-        code_of("checkpoint", "cosign", "extension.txt", "--older", "newest.txt", *mine)
-        == "log-proof-old-size-mismatch"
-    )
+    call("checkpoint", "cosign", "extension.txt", *mine, "--out", "newest.txt")
+    assert code_of("checkpoint", "cosign", "extension.txt", *mine) == "log-proof-old-size-mismatch"

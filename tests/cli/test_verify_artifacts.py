@@ -12,6 +12,7 @@ from cli.command_runner import TRUST, answer, call, changed, code_of, hours
 from expunge import Memory
 from expunge.cli.trust_options import parse_trust
 from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
+from expunge.ledger.event import EVENT_TYPE
 from expunge.ledger.note import NoteAlgorithm, NoteKey
 from expunge.ledger.signing import SigningKey, load_signing_key, save_verifying_key
 from expunge.ledger.statement import Statement, Subject
@@ -48,8 +49,9 @@ def test_an_event_that_is_none(ward: Path) -> None:
         identity = store._identity
         wrong: list[dict[str, Any]] = [{}, {"memories": [{}]}, {"hold": "\x1b[2J"}]
         for facts in wrong:
-            predicate = {"event": "held", "memory": None, "time": "now", "facts": facts}
-            statement = Statement((Subject("state", "ab" * 32),), "urn:expunge:store-event:v1", predicate)
+            request = {"id": "6f1c8f1e-6a43-4d0c-9c0a-2b9d4b1f7a11", "case": None, "actor": None}
+            predicate = {"event": "held", "memory": None, "time": "now", "request": request, "facts": facts}
+            statement = Statement((Subject("state", "ab" * 32),), EVENT_TYPE, predicate)
             Path("event.json").write_bytes(identity.sign(statement))
             assert code_of("verify", "receipt", "event.json", *TRUST) == "statement-event-invalid"
 
@@ -68,7 +70,7 @@ def test_a_log_with_a_long_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_evidence(ward: Path) -> None:
-    call("delete", "other", "h000", "--evidence", "e.zip")
+    call("delete", "--yes", "other", "h000", "--evidence", "e.zip")
     checked = answer("verify", "evidence", "e.zip", *TRUST)["checked"]
     assert checked == ["signature", "form", "inclusion", "commitments", "state", "prior state", "weights"]
     call("verify", "evidence", "e.zip", *TRUST, "--no-log")
@@ -146,7 +148,7 @@ def test_a_verifier_key_signs_no_log_but_its_own(ward: Path) -> None:
     )
     beside = ("--trust", "store.pub", "--trust", "other.vkey", "--origin", mine)
     assert code_of("verify", "checkpoint", "head.txt", *beside, code=2) == "input-error"
-    assert code_of("verify", "log", "--origin", theirs, code=2) == "input-error"
+    assert code_of("verify", "ledger", "--origin", theirs, code=2) == "input-error"
     # A PEM file has no name: it is of the log that is chosen, by --origin or by the one verifier key.
     call("verify", "checkpoint", "head.txt", "--trust", "store.pub", "--origin", mine)
     call("verify", "receipt", "theirs.json", *TRUST, "--trust", "other.pub")

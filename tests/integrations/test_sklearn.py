@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import sklearn
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -16,8 +22,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 from sklearn.utils.estimator_checks import check_estimator
 
-from expunge import DeletionRefused, InputError
+import one_class_agreement
+from expunge import InputError, Memory
 from expunge.integrations.sklearn import SupportVectorMemory
+from expunge.preprocessing.preprocessing import Column, Preprocessing
 from expunge.types import Matrix
 
 # The example of OneClassSVM's own documentation, with the scores printed there.
@@ -188,7 +196,7 @@ def test_bad_input() -> None:
     memory.fit(DOCUMENTED, ids=list("abcde"))
     for wrong in ("nobody", ["a", "a"], ["a", 0], [True], np.array([True]), [1.5], np.array([0.0]), b"\0", None, -1, 5):
         with pytest.raises(InputError):
-            memory.remove(wrong)  # type: ignore[arg-type]
+            memory.remove(wrong)
     for samples, ids in (
         ([[1.0], [2.0]], ["f"]),
         ([[1.0]], ["a"]),
@@ -204,9 +212,18 @@ def test_bad_input() -> None:
         SupportVectorMemory().fit(np.ma.masked_equal(DOCUMENTED, 0.44))
     with pytest.raises(InputError, match="1e150"):
         SupportVectorMemory().fit([[1e200, 0.0], [0.0, 1.0], [2.0, 3.0]])
-    with pytest.raises(DeletionRefused):
-        memory.remove(list("abcd"))
     assert memory.ids_ == tuple("abcde")
+
+
+def test_every_sample_can_be_removed_and_others_come_after() -> None:
+    memory = SupportVectorMemory(nu=0.9, gamma=0.5).fit(DOCUMENTED, ids=list("abcde"))
+    assert memory.remove(list("abcd")).outcome == "refitted"
+    assert memory.nu_ == 1.0
+    assert memory.remove("e").outcome == "emptied"
+    for ask in (lambda: memory.predict(DOCUMENTED), lambda: memory.nu_):
+        with pytest.raises(InputError, match="empty"):
+            ask()
+    assert memory.partial_fit(DOCUMENTED).predict(DOCUMENTED).tolist() == [1] * len(DOCUMENTED)
 
 
 def names_left(memory: SupportVectorMemory, samples: Matrix) -> list[int]:
@@ -278,6 +295,187 @@ def test_in_a_pipeline_pickled_and_cloned() -> None:
     assert np.array_equal(line.decision_function(samples), again.decision_function(samples))
     again[-1].remove(1)
     assert len(again[-1].memory_) == len(line[-1].memory_) - 1
-    assert clone(line[-1]).get_params() == {"gamma": "scale", "nu": 0.2}
+    assert clone(line[-1]).get_params() == {"contamination": "auto", "gamma": "scale", "nu": 0.2, "scaling": None}
     assert not hasattr(clone(line[-1]), "memory_")
     assert set(SupportVectorMemory(nu=0.2).fit_predict(samples)) <= {-1, 1}
+
+
+def test_samples_are_removed_by_mask_and_by_the_labels_of_a_frame() -> None:
+    pandas = pytest.importorskip("pandas")
+    samples = blobs(30)
+    labels = [f"patient-{number}" for number in range(len(samples))]
+    frame = pandas.DataFrame(samples, index=labels, columns=["a", "b"])
+    chosen = np.zeros(len(samples), dtype=bool)
+    chosen[[2, 5, 11]] = True
+    for named in (
+        chosen,
+        chosen.tolist(),
+        frame.index[chosen],
+        frame[chosen],
+        pandas.Series(chosen, index=labels),
+        [f"patient-{number}" for number in (2, 5, 11)],
+    ):
+        memory = SupportVectorMemory(nu=0.3).fit(frame)
+        assert memory.ids_ == tuple(labels)
+        assert sorted(memory.remove(named).applied) == ["patient-11", "patient-2", "patient-5"]
+    # Rows there are now: a mask is over them, and not over all that ever came.
+    assert memory.remove(np.arange(len(samples) - 3) == 0).applied == ("patient-0",)
+    for wrong in (chosen, [True], pandas.Series([1.0, 2.0])):
+        with pytest.raises(InputError):
+            memory.remove(wrong)
+    # Labels that are numbers: an Index names labels, a list of integers numbers of arrival.
+    numbered = pandas.DataFrame(samples, index=np.arange(len(samples))[::-1])
+    memory = SupportVectorMemory(nu=0.3).fit(numbered)
+    assert memory.remove(pandas.Index([0])).applied == ("0",)
+    assert memory.remove([0]).applied == (str(len(samples) - 1),)
+    # A frame that counts from 0 names nothing, so a second one is no repetition of the first.
+    plain = pandas.DataFrame(samples)
+    assert len(SupportVectorMemory(nu=0.3).fit(plain).partial_fit(plain + 9.0).ids_) == 2 * len(samples)
+
+
+def test_weights_are_refused_with_what_to_do() -> None:
+    samples = blobs(20)
+    with pytest.raises(InputError, match="repeat a sample"):
+        SupportVectorMemory().fit(samples, sample_weight=np.ones(len(samples)))
+    memory = SupportVectorMemory().fit(samples, sample_weight=None)
+    with pytest.raises(InputError, match="repeat a sample"):
+        memory.partial_fit(samples, sample_weight=np.ones(len(samples)))
+    with pytest.raises(TypeError, match="weight"):
+        memory.fit(samples, weight=1)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.2, 0.5])
+def test_a_contamination_puts_that_share_outside(share: float) -> None:
+    samples = rings(400)
+    memory = SupportVectorMemory(nu=0.1, contamination=share).fit(samples)
+
+    def outside_and_tied() -> tuple[float, float]:
+        here = memory.decision_function(memory.memory_.keys)
+        return float(np.mean(memory.predict(memory.memory_.keys) == -1)), float(np.mean(np.abs(here) < 1e-7))
+
+    for edit in (None, range(200)):
+        # After an edit it is the share of those that are left. Samples that share the score are all inside.
+        if edit is not None:
+            memory.remove(edit)
+        outside, tied = outside_and_tied()
+        assert outside <= share + 1 / len(memory.ids_)
+        assert outside + tied >= share - 1 / len(memory.ids_)
+    for wrong in (0.0, 0.6, -1.0, "some", True):
+        with pytest.raises(InputError, match="contamination"):
+            SupportVectorMemory(contamination=wrong).fit(samples)  # type: ignore[arg-type]
+
+
+def test_scaling_is_chosen_once_on_a_grid() -> None:
+    samples = rings() * [1.0, 1000.0, 1e-3] + [5.0, -2e4, 0.0]
+    memory = SupportVectorMemory(nu=0.2, scaling="auto").fit(samples[:100])
+    columns = memory.columns_
+    assert columns is not None
+    for column in columns:
+        assert math.log2(column.scale) == round(math.log2(column.scale))
+        assert column.centre / (column.scale / 2) == round(column.centre / (column.scale / 2))
+    memory.partial_fit(samples[100:]).remove([0, 120])
+    assert memory.columns_ == columns
+    scaled = (samples - [column.centre for column in columns]) / [column.scale for column in columns]
+    plain = SupportVectorMemory(nu=0.2).fit(scaled[:100]).partial_fit(scaled[100:])
+    plain.remove([0, 120])
+    assert np.array_equal(memory.decision_function(samples), plain.decision_function(scaled))
+    assert 0 < np.mean(memory.predict(samples) == -1) <= memory.nu_
+    with pytest.raises(InputError, match="scaling"):
+        SupportVectorMemory(scaling="standard").fit(samples)  # type: ignore[arg-type]
+
+
+def test_scaled_columns_belong_to_the_memory(tmp_path: Path) -> None:
+    """They are in its digest and its save file, take measurements by name, and are told when they are outdated."""
+    pandas = pytest.importorskip("pandas")
+    samples = rings() * [1.0, 1000.0, 1e-3] + [5.0, -2e4, 0.0]
+    frame = pandas.DataFrame(samples, columns=["hr", "volume", "lactate"])
+    memory = SupportVectorMemory(nu=0.2, scaling="auto").fit(frame[:100])
+    kept = memory.memory_.preprocessing
+    assert kept is not None
+    assert [column.name for column in kept.keys] == ["hr", "volume", "lactate"]
+    assert kept.learned
+    assert memory.columns_ == kept.keys
+    # The same keys without the columns are another state.
+    bare = SupportVectorMemory(nu=0.2, gamma=memory.gamma_).fit(memory.memory_.keys, ids=memory.ids_)
+    assert bare.columns_ is None
+    other = [Column(column.name, None, column.centre, 2.0 * column.scale) for column in kept.keys]
+    assert kept.digest() != Preprocessing(tuple(other), kept.values, learned=True).digest() != b""
+    # Save file: what was saved scales as before.
+    memory.memory_.save(tmp_path / "memory.expunge")
+    loaded = Memory.load(tmp_path / "memory.expunge")
+    assert loaded.preprocessing == kept
+    assert loaded.digest == memory.memory_.digest
+    assert np.array_equal(loaded.score(frame.iloc[[3]]), memory.memory_.score(frame.iloc[[3]]))
+    assert loaded.judge(frame)[0] == memory.memory_.judge(frame)[0]
+    # Online: later samples are scaled as the first ones were, and the memory says where it would choose otherwise.
+    assert not list(memory.memory_.outdated)
+    memory.partial_fit(frame[100:] * 8.0)
+    assert memory.memory_.preprocessing == kept
+    assert ("scale", "hr") in [(choice["what"], choice["column"]) for choice in memory.memory_.outdated]
+    assert np.allclose(kept.to_measurements(memory.memory_.keys[100:]), samples[100:] * 8.0, rtol=1e-12)
+    memory.remove(range(100, 150))
+    assert not list(memory.memory_.outdated)
+    assert pickle.loads(pickle.dumps(memory)).columns_ == kept.keys  # noqa: S301 — our own bytes
+
+
+def test_agreement_over_many_fits() -> None:
+    """Where the margin is empty the boundary is an interval, and the two choose other places in it: counted apart."""
+    counted = one_class_agreement.compare(range(120), whole=False)
+    assert (counted.fits, counted.empty_margins) == (120, 0)
+    assert counted.score < 1e-6
+    assert counted.boundary < 1e-6
+    counted = one_class_agreement.compare(range(200), whole=True)
+    assert counted.score < 1e-6
+    assert counted.boundary < 1e-6
+    assert 0 < counted.empty_margins < 20
+    assert 1e-3 < counted.boundary_of_empty_margins < 0.1
+
+
+@pytest.mark.parametrize(
+    ("tests", "plugin", "count"),
+    [
+        # It compares the boundary at scikit-learn's own width, to three digits: ours is rounded to the grid.
+        ("svm/tests/test_svm.py::test_oneclass", "at_their_width", 1),
+        ("svm/tests/test_svm.py::test_oneclass_decision_function", "as_it_is", 1),
+        ("svm/tests/test_svm.py::test_oneclass_score_samples", "as_it_is", 1),
+        ("svm/tests/test_svm.py::test_n_support[OneClass]", "as_it_is", 1),
+        ("linear_model/tests/test_sgd.py::test_ocsvm_vs_sgdocsvm", "as_it_is", 1),
+        # Four tables in four kinds of sparse matrices.
+        ("svm/tests/test_sparse.py::test_sparse_oneclasssvm", "as_it_is", 16),
+    ],
+)
+def test_the_tests_of_one_class_svm(tests: str, plugin: str, count: int, tmp_path: Path) -> None:
+    """All tests of scikit-learn that fit a `OneClassSVM` with the RBF kernel, with our class in the place of theirs."""
+    theirs = Path(sklearn.__file__).parent
+    here = Path(__file__).parent.parent
+    command = [sys.executable, "-m", "pytest", "-q", "-p", f"integrations.one_class_{plugin}", "-p", "no:cacheprovider"]
+    # Other kernels are parameters of the same tests.
+    kernels = ["-k", "rbf or not test_sparse_oneclasssvm"]
+    done = subprocess.run(  # noqa: S603
+        [*command, *kernels, "-c", os.devnull, "--rootdir", str(tmp_path), f"{theirs}/{tests}"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(here), *sys.path])},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{count} passed" in done.stdout
+
+
+@pytest.mark.parametrize("scaling", [None, "auto"])
+def test_sparse_samples_are_the_dense_ones(scaling: Any) -> None:
+    samples = np.where(rings() > 0.2, rings(), 0.0)
+    dense = SupportVectorMemory(nu=0.3, scaling=scaling).fit(samples[:100]).partial_fit(samples[100:])
+    for form in (sparse.csr_matrix, sparse.csc_array, sparse.coo_array, sparse.lil_matrix):
+        memory = SupportVectorMemory(nu=0.3, scaling=scaling).fit(form(samples[:100])).partial_fit(form(samples[100:]))
+        assert np.array_equal(memory.decision_function(form(samples)), dense.decision_function(samples))
+        assert memory.remove([0, 120]).applied[0] == "0"
+        assert sparse.issparse(memory.support_vectors_)
+        assert sparse.issparse(memory.dual_coef_)
+        assert memory.support_vectors_.shape == (memory.n_support_[0], 3)
+        # A fit to an array is one again.
+        again: Any = memory.fit(samples).support_vectors_
+        assert np.array_equal(
+            again, SupportVectorMemory(nu=0.3, scaling=scaling).fit(samples).memory_.keys[memory.support_]
+        )

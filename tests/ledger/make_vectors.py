@@ -1,4 +1,4 @@
-"""Rebuild the vectors that ``docs/formats/`` quotes: ``PYTHONPATH=src python tests/ledger/make_vectors.py``.
+"""Rebuild the vectors that ``docs/formats/`` quotes: ``PYTHONPATH=src:tests python tests/ledger/make_vectors.py``.
 
 Everything here is deterministic: Ed25519 signatures are, and the keys are the public test keys of RFC 8032
 §7.1. ``test_vectors.py`` checks that the committed files are what this writes.
@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from expunge.ledger.checkpoint import Checkpoint, cosign_checkpoint, sign_checkpoint
+from cosigning import cosign_checkpoint
+from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
 from expunge.ledger.commitment import blind, combined, commit, state_digest, weights_digest
 from expunge.ledger.encoding import encode_float
 from expunge.ledger.envelope import PAYLOAD_TYPE, sign_statement
@@ -24,6 +25,7 @@ from expunge.ledger.merkle.tree import Frontier, HashTree
 from expunge.ledger.note import NoteAlgorithm, NoteKey
 from expunge.ledger.signing import SigningKey
 from expunge.ledger.statement import Statement, Subject
+from ledger.edwards import weak_keys
 
 FOLDER = Path(__file__).parent / "vectors"
 SEEDS = {
@@ -34,6 +36,16 @@ ORIGIN = "ledger.example/icu-7"
 WITNESS = "witness.example/w1"
 TIME = 1700000000
 SALT = bytes(range(32))
+
+# ECDSA takes a random number, so OpenSSL signed this once, over the message of the envelope vector; the key id is from
+# OpenSSH.
+ECDSA_SAMPLE = {
+    "public_pem": "-----BEGIN PUBLIC KEY-----\n"
+    "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEIn4ngDMO3HrMU2pH5QN6wbjibW4w\n"
+    "3a933IvGNgGfL1YAkIFOphyIC0eHJ1XSweo5WCnCz2YPVC+WJrfIoq0sIg==\n-----END PUBLIC KEY-----\n",
+    "key_id": "SHA256:8w1WkDovYoRxHSmbUA6btVv04l498mvZtUjCabKmkjU",
+    "signature": "MEQCIAiakwvteNHoiWF+tOJKuvsRCgvHw0rekE/oAshZN/x4AiAmLK+GN8/Q6X45lG0PZJwGTEuoyWRNETVxgPw+aZCl5A==",
+}
 
 LOG_KEY = SigningKey.from_seed(bytes.fromhex(SEEDS["log"]))
 WITNESS_KEY = SigningKey.from_seed(bytes.fromhex(SEEDS["witness"]))
@@ -138,6 +150,7 @@ def build() -> dict[str, dict[str, Any]]:
             "public_pem": LOG_KEY.public.to_pem().decode(),
             "private_pem_sha256": hashlib.sha256(LOG_KEY.to_pem()).hexdigest(),
         },
+        "public-keys.json": {"refused": weak_keys(), "ecdsa": ECDSA_SAMPLE},
     }
 
 

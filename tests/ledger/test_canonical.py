@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,20 @@ def test_values_round_trip(value: Any) -> None:
     data = dump_canonical(value)
     assert thaw(parse_canonical(data, limit=LIMIT)) == value
     assert dump_canonical(parse_canonical(data, limit=LIMIT)) == data
+
+
+ASCII = st.text(st.characters(max_codepoint=127), max_size=8)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-MAX_INTEGER, MAX_INTEGER) | ASCII | TEXTS,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(ASCII | TEXTS, inner, max_size=4),
+        max_leaves=20,
+    )
+)
+def test_the_bytes_are_those_of_an_implementation_of_rfc_8785(value: Any) -> None:
+    assert dump_canonical(value) == rfc8785.dumps(value)
 
 
 @given(VALUES)

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosigning import cosign_checkpoint
 from expunge.errors import InputError, VerificationError
 from expunge.ledger.checkpoint import (
     Checkpoint,
-    cosign_checkpoint,
     cosignature_times,
     parse_checkpoint,
     sign_checkpoint,
@@ -57,7 +57,7 @@ def test_published_checkpoints_verify(case: dict[str, Any]) -> None:
 def test_published_cosignatures_verify(case: dict[str, Any]) -> None:
     note = parse_note(case["note"].encode())
     witness = NoteKey.from_text(case["vkey"])
-    verify_cosignatures(note, [witness], 1, now=case["time"])
+    verify_cosignatures(note, [witness], 1, now=case["time"], log_keys=[KEY])
     assert cosignature_times(note, [witness]) == {witness.name: case["time"]}
     assert parse_checkpoint(note.text).origin == case["origin"]
     assert note.to_bytes() == case["note"].encode()
@@ -121,7 +121,7 @@ def test_limits_are_inclusive() -> None:
     assert parse_checkpoint(head.to_text()) == head
     for time in (0, 2**63 - 1):
         note = cosign_checkpoint(SIGNED, WITNESS, WITNESS_KEY, time)
-        verify_cosignatures(note, [WITNESS_VKEY], 1)
+        verify_cosignatures(note, [WITNESS_VKEY], 1, log_keys=[KEY])
         assert cosignature_times(note, [WITNESS_VKEY]) == {WITNESS: time}
 
 
@@ -144,7 +144,7 @@ def test_every_field_is_under_the_signatures(alter: Callable[[Checkpoint], Check
     with raises_code("note-signature-invalid"):
         verify_checkpoint(altered, [KEY], ORIGIN)
     with raises_code("cosignature-invalid"):
-        verify_cosignatures(altered, [WITNESS_VKEY], 1)
+        verify_cosignatures(altered, [WITNESS_VKEY], 1, log_keys=[KEY])
 
 
 def test_a_true_head_of_another_log_is_refused() -> None:
@@ -183,7 +183,7 @@ def test_cosignatures_and_the_logs_signature_share_a_note() -> None:
     read = parse_note(COSIGNED.to_bytes())
     assert read == COSIGNED
     verify_checkpoint(read, [KEY], ORIGIN)
-    verify_cosignatures(read, [WITNESS_VKEY], 1, now=TIME)
+    verify_cosignatures(read, [WITNESS_VKEY], 1, now=TIME, log_keys=[KEY])
     assert cosignature_times(read, [WITNESS_VKEY]) == {WITNESS: TIME}
 
 
@@ -192,7 +192,7 @@ def test_the_latest_of_several_cosignatures_counts_once() -> None:
     assert cosignature_times(again, [WITNESS_VKEY]) == {WITNESS: TIME + 60}
     other = NoteKey("other.example", SigningKey.generate().public, NoteAlgorithm.COSIGNATURE_V1)
     with raises_code("cosignature-quorum-missed"):
-        verify_cosignatures(again, [WITNESS_VKEY, other], 2)
+        verify_cosignatures(again, [WITNESS_VKEY, other], 2, log_keys=[KEY])
 
 
 def test_what_is_cosigned_can_still_be_read() -> None:
@@ -208,9 +208,9 @@ def test_one_key_under_two_names_is_one_witness() -> None:
     alias = NoteKey("alias.example", WITNESS_KEY.public, NoteAlgorithm.COSIGNATURE_V1)
     third = NoteKey("third.example", SigningKey.generate().public, NoteAlgorithm.COSIGNATURE_V1)
     twice = cosign_checkpoint(COSIGNED, "alias.example", WITNESS_KEY, TIME)
-    verify_cosignatures(twice, [WITNESS_VKEY, alias, third], 1)
+    verify_cosignatures(twice, [WITNESS_VKEY, alias, third], 1, log_keys=[KEY])
     with raises_code("cosignature-quorum-missed"):
-        verify_cosignatures(twice, [WITNESS_VKEY, alias, third], 2)
+        verify_cosignatures(twice, [WITNESS_VKEY, alias, third], 2, log_keys=[KEY])
 
 
 def test_no_bit_of_a_cosignature_can_change() -> None:
@@ -219,30 +219,30 @@ def test_no_bit_of_a_cosignature_can_change() -> None:
         altered = replace(COSIGNED, signatures=(log_line, replace(line, signature=changed)))
         # The top bit of the time puts it beyond every POSIX time.
         with raises_code("cosignature-invalid" if bit else "cosignature-time-invalid"):
-            verify_cosignatures(altered, [WITNESS_VKEY], 1)
+            verify_cosignatures(altered, [WITNESS_VKEY], 1, log_keys=[KEY])
 
 
 @pytest.mark.parametrize("length", [1, 64, 71, 73])
 def test_cosignatures_of_another_length(length: int) -> None:
     line = replace(COSIGNED.signatures[1], signature=bytes(length))
     with raises_code("cosignature-malformed"):
-        verify_cosignatures(replace(COSIGNED, signatures=(line,)), [WITNESS_VKEY], 1)
+        verify_cosignatures(replace(COSIGNED, signatures=(line,)), [WITNESS_VKEY], 1, log_keys=[KEY])
 
 
 def test_cosignatures_from_the_future() -> None:
-    verify_cosignatures(COSIGNED, [WITNESS_VKEY], 1, now=TIME - 300)
+    verify_cosignatures(COSIGNED, [WITNESS_VKEY], 1, now=TIME - 300, log_keys=[KEY])
     with raises_code("cosignature-from-future"):
-        verify_cosignatures(COSIGNED, [WITNESS_VKEY], 1, now=TIME - 301)
+        verify_cosignatures(COSIGNED, [WITNESS_VKEY], 1, now=TIME - 301, log_keys=[KEY])
 
 
 def test_a_quorum_that_is_missed_or_impossible() -> None:
     with raises_code("cosignature-quorum-missed"):
-        verify_cosignatures(SIGNED, [WITNESS_VKEY], 1)
+        verify_cosignatures(SIGNED, [WITNESS_VKEY], 1, log_keys=[KEY])
     for quorum in (0, 2):
         with pytest.raises(InputError):
-            verify_cosignatures(COSIGNED, [WITNESS_VKEY], quorum)
+            verify_cosignatures(COSIGNED, [WITNESS_VKEY], quorum, log_keys=[KEY])
     with pytest.raises(InputError):
-        verify_cosignatures(COSIGNED, [KEY], 1)
+        verify_cosignatures(COSIGNED, [KEY], 1, log_keys=[KEY])
 
 
 def test_a_cosignature_is_no_log_signature() -> None:
@@ -270,3 +270,28 @@ def test_a_cosignature_is_no_log_signature() -> None:
 def test_wrong_arguments_are_refused(build: Callable[[], object]) -> None:
     with pytest.raises(InputError):
         build()
+
+
+def test_the_log_is_not_its_own_witness() -> None:
+    """Under a name of its own, too: the quorum would be met by the log itself."""
+    own = cosign_checkpoint(SIGNED, "sock.example", LOG_KEY, TIME)
+    sock = NoteKey("sock.example", LOG_KEY.public, NoteAlgorithm.COSIGNATURE_V1)
+    for witnesses in ([sock], [WITNESS_VKEY, sock]):
+        with raises_code("witness-is-log"):
+            verify_cosignatures(own, witnesses, 1, log_keys=[KEY])
+
+
+def test_a_cosignature_grows_old() -> None:
+    def verify(note: SignedNote, now: int | None, max_age: int) -> None:
+        verify_cosignatures(note, [WITNESS_VKEY], 1, log_keys=[KEY], now=now, max_age=max_age)
+
+    verify(COSIGNED, TIME + 60, 60)
+    verify(COSIGNED, TIME - 60, 0)
+    with raises_code("cosignature-too-old", match="61 seconds"):
+        verify(COSIGNED, TIME + 61, 60)
+    verify(cosign_checkpoint(COSIGNED, WITNESS, WITNESS_KEY, TIME + 30), TIME + 61, 60)
+    with raises_code("cosignature-quorum-missed"):
+        verify(SIGNED, TIME + 61, 60)
+    for now, age in ((None, 60), (TIME, -1)):
+        with pytest.raises(InputError):
+            verify(COSIGNED, now, age)

@@ -18,6 +18,7 @@ from expunge.ledger.envelope import (
     EnvelopeSignature,
     open_statement,
     parse_envelope,
+    read_envelope,
     sign_statement,
     verify_envelope,
 )
@@ -97,7 +98,7 @@ def relabel(payload: str) -> str:
         (put(signatures="text"), "envelope-signature-list-invalid"),
         (put(signatures=["text"]), "envelope-signature-list-invalid"),
         (put(signatures=[]), "envelope-unsigned"),
-        (put(signatures=[entry(keyid=f"{n:064x}") for n in range(17)]), "envelope-too-many-signatures"),
+        (put(signatures=[entry(keyid=f"SHA256:{n:043}") for n in range(17)]), "envelope-too-many-signatures"),
         (put(signatures=[drop("keyid")(entry())]), "envelope-field-missing"),
         (put(signatures=[drop("sig")(entry())]), "envelope-field-missing"),
         (put(signatures=[entry(cert="x")]), "envelope-field-unknown"),
@@ -107,7 +108,7 @@ def relabel(payload: str) -> str:
         (put(signatures=[entry(sig="AAAA")]), "envelope-signature-encoding-invalid"),
         (put(signatures=[entry(sig=None)]), "envelope-signature-encoding-invalid"),
         (put(signatures=[entry(sig="-")]), "envelope-signature-encoding-invalid"),
-        (put(signatures=[entry(keyid="0" * 64)]), "envelope-signer-unknown"),
+        (put(signatures=[entry(keyid="SHA256:" + "0" * 43)]), "envelope-signer-unknown"),
         (put(signatures=[entry(sig=encode_base64(bytes(64)))]), "envelope-signature-invalid"),
     ],
 )
@@ -130,6 +131,77 @@ def test_a_stranger_does_not_suffice_and_does_not_disturb() -> None:
     with raises_code("envelope-signer-unknown"):
         open_statement(sign_statement(sample_statement(), stranger).to_bytes(), TRUSTED)
     open_statement(sign_statement(sample_statement(), stranger, LOG_KEY).to_bytes(), TRUSTED)
+
+
+def test_as_many_as_are_asked_for_suffice_whatever_else_is_there() -> None:
+    """DSSE: a false signature does not count, and does no harm where enough others are true."""
+    both = [LOG_KEY.public, WITNESS_KEY.public]
+    third = SigningKey.generate()
+    signed = sign_statement(sample_statement(), third, LOG_KEY, WITNESS_KEY)
+    spoilt = replace(signed, signatures=(replace(signed.signatures[0], signature=bytes(64)), *signed.signatures[1:]))
+    verify_envelope(spoilt, [*both, third.public], 2)
+    with raises_code("envelope-signature-invalid"):
+        verify_envelope(spoilt, [*both, third.public], 3)
+
+
+def anew(**fields: Any) -> dict[str, Any]:
+    return {**json.loads(DATA), **fields}
+
+
+def test_an_envelope_is_read_as_the_specification_has_it() -> None:
+    plain = json.loads(DATA)
+    url = {"payload": plain["payload"].replace("+", "-").replace("/", "_")}
+    mark = entry()["sig"].replace("+", "-").replace("/", "_")
+    assert mark != entry()["sig"]
+    same = (
+        plain,
+        dict(reversed(plain.items())),
+        anew(**url),
+        anew(extra={"any": [1.5, None]}),
+        anew(signatures=[entry(cert="x")]),
+        anew(signatures=[entry(sig=mark)]),
+    )
+    for document in same:
+        read = read_envelope(json.dumps(document, indent=1).encode())
+        verify_envelope(read, TRUSTED)
+        assert read.to_bytes() == DATA
+        with pytest.raises(VerificationError):
+            parse_envelope(json.dumps(document).encode())
+    unnamed = (drop("keyid")(entry()), entry(keyid=""), entry(keyid=None), entry(keyid="my key"))
+    for signature in unnamed:
+        data = json.dumps(anew(signatures=[signature])).encode()
+        verify_envelope(read_envelope(data), TRUSTED)
+        with raises_code("envelope-signer-unknown"):
+            verify_envelope(read_envelope(data), [WITNESS_KEY.public])
+    twice = json.dumps(anew(signatures=[unnamed[0], unnamed[0]])).encode()
+    with raises_code("envelope-threshold-missed"):
+        verify_envelope(read_envelope(twice), [*TRUSTED, WITNESS_KEY.public], 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"[]", "envelope-not-object"),
+        (b"\xff", "json-not-utf8"),
+        (b"{", "json-syntax-invalid"),
+        (b"9" * 5000, "envelope-not-object"),
+        (b"[" * 100_000, "json-too-deep"),
+        (b" " * (MAX_ENVELOPE_BYTES + 1), "json-too-large"),
+        (DATA[:-1] + b',"payload":""}', "json-duplicate-key"),
+        (json.dumps(drop("payload")(json.loads(DATA))).encode(), "envelope-field-missing"),
+        (json.dumps(anew(payload="?")).encode(), "envelope-payload-invalid"),
+        (json.dumps(anew(payloadType=1)).encode(), "envelope-payload-type-unsupported"),
+        (json.dumps(anew(signatures=[1])).encode(), "envelope-signature-list-invalid"),
+        (json.dumps(anew(signatures=1)).encode(), "envelope-signature-list-invalid"),
+        (json.dumps(anew(signatures=[{"sig": 1}])).encode(), "envelope-signature-encoding-invalid"),
+        (json.dumps(anew(signatures=[{"keyid": 1, "sig": ""}])).encode(), "envelope-key-id-invalid"),
+        (json.dumps(anew(signatures=[{}])).encode(), "envelope-field-missing"),
+        (json.dumps(anew(signatures=[entry()] * 17)).encode(), "envelope-too-many-signatures"),
+    ],
+)
+def test_what_is_no_envelope_at_all(data: bytes, error: str) -> None:
+    with raises_code(error):
+        read_envelope(data)
 
 
 def test_a_trusted_keys_id_does_not_make_a_strangers_signature_true() -> None:

@@ -13,14 +13,41 @@ from expunge.ledger.statement import Statement, Subject, parse_statement
 from raising import raises_code
 
 MEMORY = "423a5645-4bf3-4f36-a4f6-9d2f4100dff5"
+OTHER = "6f1c8f1e-6a43-4d0c-9c0a-2b9d4b1f7a11"
 STATE = Subject("state", "ab" * 32)
 PART = {"memory": MEMORY, "outcome": "decrement", "leaf": 3, "entries": 2}
+FINDING = {"leaf": 3, "entries": 5, "absent": 3, "in_files": 1, "not_checkable": 1}
 STAYED = ("noop", "refused", "failed")
 FACTS: dict[str, dict[str, Any]] = {
-    "dropped": {"live": 3, "pruned": 0},
-    "held": {"hold": 7},
-    "released": {"hold": 7},
-    "subject_erased": {"memories": [PART, {**PART, "outcome": "failed", "leaf": None, "entries": 0}]},
+    "dropped": {"live": 3, "pruned": 0, "entries": {"commitments": (), "count": 3, "root": "ab" * 32}},
+    "held": {"hold": 7, "entry": "ab" * 32},
+    "released": {"hold": 7, "cause": "request"},
+    "subject_erased": {
+        "memories": (PART, {**PART, "memory": OTHER, "outcome": "failed", "leaf": None, "entries": 0}),
+        "complete": False,
+        "requested": None,
+    },
+    "erased": {"memories": (PART,), "complete": False, "held": 2, "due": "2025-03-01T11:00:00Z"},
+    "listed": {"receipt": MEMORY, "list": "applied", "part": 1, "parts": 2, "commitments": ("ab" * 32, "cd" * 32)},
+    "erasure_requested": {"due": "2025-03-04T12:00:00Z"},
+    "erasure_cancelled": {"requested": 4},
+    "key_added": {"keyid": "ab" * 32, "key": "AAAA", "algorithm": "ed25519", "use": "receipts"},
+    "key_revoked": {"keyid": "ab" * 32, "use": "heads", "reason": "lost"},
+    "mirror_added": {"system": "chroma", "of": MEMORY},
+    "mirror_checked": {"findings": (FINDING, {**FINDING, "leaf": 4})},
+    "mirror_removed": {"pending": 0},
+}
+ABOUT = {
+    "subject_erased": "subject",
+    "erased": "erasure",
+    "erasure_requested": "subject",
+    "erasure_cancelled": "subject",
+} | {
+    "key_added": "key",
+    "key_revoked": "key",
+    "mirror_added": "mirror",
+    "mirror_checked": "mirror",
+    "mirror_removed": "mirror",
 }
 
 
@@ -29,7 +56,7 @@ def noon() -> datetime:
 
 
 def event(kind: Any) -> Event:
-    subject, memory = (Subject("subject", "cd" * 32), None) if kind == "subject_erased" else (STATE, MEMORY)
+    subject, memory = (Subject(ABOUT[kind], "cd" * 32), None) if kind in ABOUT else (STATE, MEMORY)
     return Event.at(noon, kind, memory, subject, **FACTS[kind])
 
 
@@ -48,11 +75,11 @@ def without(document: dict[str, Any], name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", FACTS)
 def test_whatever_is_changed_is_no_event(kind: str) -> None:
     good = event(kind)
-    predicate = {"event": kind, "memory": good.memory, "time": good.time, "facts": FACTS[kind]}
-    fact = next(iter(FACTS[kind]))
+    predicate = dict(good.to_statement().predicate)
     wrong: list[dict[str, Any]] = [
         {**predicate, "event": "renamed"},
         {**predicate, "event": 3},
+        {**predicate, "event": ["held"]},
         {**predicate, "memory": 3},
         {**predicate, "memory": None if good.memory else MEMORY},
         {**predicate, "memory": "icu-7" if good.memory else ""},
@@ -60,12 +87,18 @@ def test_whatever_is_changed_is_no_event(kind: str) -> None:
             {**predicate, "time": wrong}
             for wrong in (3, "", "yesterday", "2025-02-30T12:00:00Z", "2025-03-01T12:00:00+01:00")
         ),
+        {**predicate, "request": None},
+        {**predicate, "request": {"id": MEMORY, "case": None}},
+        {**predicate, "request": {"id": "7", "case": None, "actor": None}},
+        {**predicate, "request": {"id": MEMORY, "case": "ticket-4711", "actor": None}},
         {**predicate, "facts": []},
         {**predicate, "facts": {**FACTS[kind], "more": 1}},
-        {**predicate, "facts": without(FACTS[kind], fact)},
-        {**predicate, "facts": {**FACTS[kind], fact: "many"}},
-        {**predicate, "facts": {**FACTS[kind], fact: -1}},
-        {**predicate, "facts": {**FACTS[kind], fact: True}},
+        *({**predicate, "facts": without(FACTS[kind], fact)} for fact in FACTS[kind]),
+        *(
+            {**predicate, "facts": {**FACTS[kind], fact: bad}}
+            for fact in FACTS[kind]
+            for bad in ("a lot?", -1, 2.5, [3])
+        ),
         {**predicate, "more": 1},
         *(without(predicate, name) for name in predicate),
     ]
@@ -74,7 +107,35 @@ def test_whatever_is_changed_is_no_event(kind: str) -> None:
         parts += [{**PART, "memory": "icu-7"}, {**PART, "outcome": "admitted"}, {**PART, "outcome": "\x1b[2J"}]
         # Entries that went without a receipt, and that went although nothing was done.
         parts += [{**PART, "leaf": None}, {**PART, "entries": 0}, *({**PART, "outcome": word} for word in STAYED)]
-        wrong += [{**predicate, "facts": {"memories": [part]}} for part in parts]
+        lists: list[Any] = [*([part] for part in parts), [PART, PART]]
+        wrong += [{**predicate, "facts": {**FACTS[kind], "complete": True, "memories": found}} for found in lists]
+        wrong += [{**predicate, "facts": {**FACTS[kind], "complete": True}}]
+        wrong += [{**predicate, "facts": {**FACTS[kind], "memories": [PART]}}]
+        with raises_code("statement-summary-empty"):
+            nothing = {**predicate, "facts": {**FACTS[kind], "complete": True, "memories": []}}
+            parse_event(Statement((good.subject,), EVENT_TYPE, nothing))
+    if kind == "erased":
+        facts: list[dict[str, Any]] = [
+            {"complete": True},
+            {"held": 0},
+            {"due": None},
+            {"due": "2025-03-01"},
+            {"memories": [PART, PART]},
+        ]
+        wrong += [{**predicate, "facts": {**FACTS[kind], **fact}} for fact in facts]
+        with raises_code("statement-summary-empty"):
+            parse_event(Statement((good.subject,), EVENT_TYPE, {**predicate, "facts": {**FACTS[kind], "memories": []}}))
+    if kind == "listed":
+        wrong += [
+            {**predicate, "facts": {**FACTS[kind], name: value}}
+            for name, value in (("part", 3), ("part", 0), ("commitments", []), ("commitments", ["ab" * 32] * 2))
+        ]
+    if kind == "mirror_checked":
+        broken: list[dict[str, Any]] = [{**FINDING, name: value} for name in FINDING for value in (7, -1, True, None)]
+        broken = [part for part in broken if part["leaf"] != 7]
+        broken += [dict.fromkeys(FINDING, 0), {**FINDING, "more": 1}, *(without(FINDING, name) for name in FINDING)]
+        found = [[part] for part in broken] + [[], [FINDING, FINDING], [{**FINDING, "leaf": 4}, FINDING]]
+        wrong += [{**predicate, "facts": {"findings": listed}} for listed in found]
     for document in wrong:
         with raises_code("statement-event-invalid"):
             parse_event(Statement((good.subject,), EVENT_TYPE, document))

@@ -15,9 +15,9 @@ from securesystemslib import dsse
 from securesystemslib.exceptions import VerificationError as TheirVerificationError
 from tlog_scales import reader, signing, tlog, writer
 
+from cosigning import cosign_checkpoint
 from expunge.ledger.checkpoint import (
     Checkpoint,
-    cosign_checkpoint,
     parse_checkpoint,
     sign_checkpoint,
     verify_checkpoint,

@@ -178,7 +178,7 @@ VKEY = KEY.to_text()
         (VKEY + "\n", "verifier-key-malformed"),
         ("a+00000000+", "verifier-key-malformed"),
         ("a+00000000+AQ==", "verifier-key-malformed"),
-        ("a+00000000+BgAA", "verifier-key-unsupported"),
+        ("a+00000000+BwAA", "verifier-key-unsupported"),
         (VKEY.replace("log.example", "other.example"), "verifier-key-id-mismatch"),
         (VKEY.replace(KEY.key_id.hex(), "00000000"), "verifier-key-id-mismatch"),
     ],

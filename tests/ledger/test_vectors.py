@@ -43,7 +43,7 @@ def test_the_vectors_verify_from_the_files_alone() -> None:
     log_key, witness = NoteKey.from_text(heads["log_vkey"]), NoteKey.from_text(heads["witness_vkey"])
     cosigned = parse_note(heads["cosigned"].encode())
     verify_checkpoint(cosigned, [log_key], ORIGIN)
-    verify_cosignatures(cosigned, [witness], 1, now=heads["time"])
+    verify_cosignatures(cosigned, [witness], 1, now=heads["time"], log_keys=[])
     verify_inclusion_proof(
         parse_inclusion_proof(proofs["inclusion"].encode()), bytes.fromhex(proofs["entry"]), [log_key], ORIGIN
     )

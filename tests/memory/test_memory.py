@@ -221,8 +221,8 @@ def test_deletable_counts_down() -> None:
     assert memory.deletable == 30 - 12
     memory.delete(IDS[:18])
     assert (len(memory), memory.deletable) == (12, 0)
-    with pytest.raises(DeletionRefused):
-        memory.delete("entry-20")
+    assert memory.delete("entry-20").outcome == "refitted"
+    assert (len(memory), memory.deletable) == (11, 5)
 
 
 def test_delete_by_id_ids_and_subject() -> None:
@@ -284,21 +284,21 @@ def test_a_zero_coefficient_is_certified() -> None:
 
 
 def test_a_refusal_carries_its_receipt_and_changes_nothing() -> None:
-    memory = ward()
-    before = snapshot(memory)
-    words = r"leaves 11, but cap .* needs at least 12: 18 more can be deleted"
-    with pytest.raises(DeletionRefused, match=words) as caught:
-        memory.delete(IDS[:19])
+    memory = Memory.fit([[-1.0, 0.0], [1.0, 0.0], [0.0, 0.9]], [1.0, 2.0, 9.0], sigma=5.0, cap=1.0)
+    memory.prune("archive")
+    before, pruned = snapshot(memory), memory.outcomes.copy()
+    with pytest.raises(AdmissionRefused, match="would end 1 certificates") as caught:
+        memory.admit([0.0, -10.0], 3.0, on_expiry="refuse")
     refused = caught.value
     assert isinstance(refused, Refused)
     assert refused.reason == str(refused)
     assert (refused.receipt.outcome, refused.receipt.applied) == ("refused", ())
     assert refused.receipt.state_before == refused.receipt.state_after == memory.digest
     assert refused.receipt.refusal is not None
-    assert (refused.measured, refused.allowed) == (19.0, 18.0)
-    assert (refused.receipt.refusal.measured, refused.receipt.refusal.allowed) == (19.0, 18.0)
+    assert (refused.measured, refused.allowed) == (1.0, 0.0)
+    assert (refused.receipt.refusal.measured, refused.receipt.refusal.allowed) == (1.0, 0.0)
     assert snapshot(memory) == before
-    assert memory.outcomes == {"refused": 1}
+    assert memory.outcomes - pruned == {"refused": 1}
 
 
 def test_no_path_left_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -463,7 +463,10 @@ def test_a_forged_array_is_refused(name: str, file: Path) -> None:
 
 
 def test_a_forged_state_with_its_own_digest_fails_the_check(tmp_path: Path) -> None:
-    """The digest is no signature: whoever recomputes it is still caught by the check of the state itself."""
+    """The digest is no signature: whoever recomputes it is still caught, here by the sum of the weights.
+
+    Weights that add up are compared with the exact optimum before the first edit (`solver.test_readiness`).
+    """
     memory = ward()
     view = memory.version
     view.state.share[: view.state.sites] *= 1.001
@@ -471,7 +474,7 @@ def test_a_forged_state_with_its_own_digest_fails_the_check(tmp_path: Path) -> N
     for cached in set(vars(view)) - {field.name for field in fields(view)}:
         del vars(view)[cached]
     memory.save(tmp_path / "forged")
-    assert "not those of the exact optimum" in str(refused(tmp_path / "forged"))
+    assert "the weights add up to" in str(refused(tmp_path / "forged"))
 
 
 def test_ids_that_repeat_are_refused_even_with_matching_digests(tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ def test_five_hundred_edits(draw: Callable[[np.random.Generator], Vector], sigma
             gone = [memory.keys[row].copy() for row in rows]
             receipt = memory.delete([memory.ids[row] for row in rows])
         assert [attempt.path for attempt in receipt.attempts] in (["path"], ["reserve"]), (step, receipt)
-        assert memory.check().worst <= MEASURED
+        # From the keys; `memory.check` would also make rows and sums anew, and hide what drifts.
+        assert memory.version.solution.check().worst <= MEASURED
         if step % 50 == 0:
             assert_sound(memory)
             assert_same_function(memory, memory.refit(), memory.keys)

@@ -34,34 +34,49 @@ DECIDED: dict[tuple[str, str], set[str]] = {
     ("GET", "/v1/memories/{name}/map"): READ,
     ("GET", "/v1/memories/{name}/warranties"): READ,
     ("POST", "/v1/memories/{name}/read"): READ,
+    ("POST", "/v1/memories/{name}/nearest"): READ,
     ("POST", "/v1/memories/{name}/search"): READ,
     ("POST", "/v1/memories/{name}/explain"): READ,
     ("GET", "/v1/memories/{name}/check"): READ | AUDIT,
     ("GET", "/v1/memories/{name}/bounds"): READ | AUDIT,
+    ("GET", "/v1/memories/{name}/fit"): READ | AUDIT,
     ("POST", "/v1/memories/{name}/prove"): READ | AUDIT,
+    ("POST", "/v1/memories/{name}/entries"): WRITE,
     ("POST", "/v1/memories/{name}/admit"): WRITE,
     ("POST", "/v1/memories/{name}/admit/batch"): WRITE,
     ("POST", "/v1/memories/{name}/delete"): ERASE,
     ("POST", "/v1/memories/{name}/prune"): ERASE,
     ("POST", "/v1/memories/{name}/rebuild"): ADMIN,
     ("POST", "/v1/erasures"): ERASE,
+    ("GET", "/v1/erasures"): ERASE,
+    ("DELETE", "/v1/erasures/{leaf}"): ERASE,
+    ("POST", "/v1/retention"): ERASE,
+    ("POST", "/v1/subjects/export"): READ,
+    ("GET", "/v1/cases"): AUDIT | ADMIN,
+    ("POST", "/v1/cases/erase"): ADMIN,
     ("POST", "/v1/verify"): AUDIT | ADMIN,
     ("POST", "/v1/vacuum"): ADMIN,
     ("GET", "/v1/jobs/{job}"): ALL,
     ("GET", "/v1/log"): READ | AUDIT,
     ("GET", "/v1/memories/{name}/receipts"): READ | AUDIT,
     ("GET", "/v1/receipts/{index}"): READ | AUDIT,
+    ("GET", "/v1/receipts/{index}/certificate"): READ | AUDIT,
+    ("POST", "/v1/receipts/{index}/certificate"): READ | AUDIT,
     ("GET", "/v1/log/checkpoint"): READ | AUDIT,
     ("GET", "/v1/log/inclusion/{index}"): READ | AUDIT,
     ("GET", "/v1/log/consistency"): READ | AUDIT,
     ("POST", "/v1/verify/receipt"): READ | AUDIT,
     ("GET", "/v1/holds"): ADMIN,
+    ("GET", "/v1/mirrors"): ADMIN,
     ("POST", "/v1/memories/{name}/holds"): ADMIN,
     ("DELETE", "/v1/holds/{number}"): ADMIN,
 }
 OPEN = {"/health", "/ready", "/", "/page", "/report/{ticket}/{path:path}"}
-STORE_WIDE = {"/metrics", "/v1/erasures", "/v1/verify", "/v1/vacuum"}
-FILLED = {"{name}": "icu", "{entry:path}": "e1", "{index}": "0", "{job}": "x", "{number}": "12345"}
+STORE_WIDE = {
+    *("/metrics", "/v1/erasures", "/v1/erasures/{leaf}", "/v1/verify", "/v1/vacuum"),
+    *("/v1/retention", "/v1/subjects/export", "/v1/cases", "/v1/cases/erase"),
+}
+FILLED = {"{name}": "icu", "{entry:path}": "e1", "{index}": "0", "{job}": "x", "{number}": "12345", "{leaf}": "999"}
 
 
 def authorized_routes(service: ServiceClient) -> dict[tuple[str, str], APIRoute]:
@@ -122,7 +137,9 @@ def test_a_token_of_one_memory_reaches_no_other(service: ServiceClient) -> None:
         scope = sorted(allowed)[0]
         body = {"no": "such field"} if method == "POST" else None
         if template in STORE_WIDE:
-            assert service.request(method, template, body, scopes=(scope,), **mine).status_code == 403, template
+            assert service.request(method, path_of(template), body, scopes=(scope,), **mine).status_code == 403, (
+                template
+            )
         elif "{name}" in template:
             for name in ("other", "nobody", f"uuid:{service.store['other'].uuid}", "uuid:nothing"):
                 response = service.request(method, path_of(template, **{"{name}": name}), body, scopes=(scope,), **mine)

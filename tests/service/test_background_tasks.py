@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from expunge.service import background_tasks
 from expunge.service.executor import Executor
 from expunge.service.job_kinds import JOB_KINDS
 from expunge.service.jobs import Jobs
+from expunge.service.settings import Settings
 from expunge.store import Store
 from expunge.store.backends import tables
 from expunge.store.maintenance.expiry import KEPT_SECONDS
@@ -172,3 +174,42 @@ def test_no_token_names_a_memory_that_was_dropped(service: ServiceClient, folder
     assert other.name in names
     store.vacuum()
     assert traces(files_under(folder), {"name": name.encode()}) == set()
+
+
+def sweeps_of(monkeypatch: pytest.MonkeyPatch) -> list[Store]:
+    """The stores that are swept from now on; nothing is erased."""
+    swept: list[Store] = []
+    monkeypatch.setattr(Store, "retain", swept.append)
+    return swept
+
+
+def test_what_has_ended_is_erased_while_the_service_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = datetime.now(UTC) + timedelta(seconds=2)
+    made = ServiceClient(Settings(url=f"sqlite:///{folder / 'ward.db'}", retain_seconds=0.1))
+    with made.client:
+        store = made.store
+        key = [0.5] * store["icu"].dimension
+        store["icu"].admit(key, [1.0] * store["icu"].values.shape[1], id="ends", expires=ends)
+        store["other"].admit(
+            [0.5] * store["other"].dimension,
+            [1.0] * store["other"].values.shape[1],
+            id="made from it",
+            derived_from=[("icu", "ends")],
+        )
+        assert eventually(lambda: "ends" not in store["icu"] and "made from it" not in store["other"])
+        assert datetime.now(UTC) >= ends.replace(microsecond=0)
+        text = made.request("GET", "/metrics", scopes=("audit",)).text
+        assert "expunge_retention_entries_total 2.0" in text
+        # Nothing has changed: nothing is looked for, and nothing is written.
+        time.sleep(0.3)  # until the sweep has been noted
+        size, sweeps = store.size, sweeps_of(monkeypatch)
+        time.sleep(0.5)
+        assert (store.size, sweeps) == (size, [])
+
+
+def test_a_service_may_leave_sweeps_to_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = ServiceClient(Settings(url=f"sqlite:///{folder / 'ward.db'}", retain_seconds=0.0))
+    sweeps = sweeps_of(monkeypatch)
+    with made.client:
+        time.sleep(0.3)
+        assert sweeps == []

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from expunge import Memory
+from expunge.memory.projection import Projection, projection_of
 from expunge.service.memory_map.contour import zero_lines
-from expunge.service.memory_map.projection_plane import Projection, map_content, projection_of
+from expunge.service.memory_map.map_content import map_content
 
 
 def fitted(size: int, dimension: int, seed: int = 0) -> Memory:

@@ -51,3 +51,12 @@ def test_a_rescue_and_ended_certificates_are_counted(service: ServiceClient) -> 
     for status in ("valid", "expired", "ended"):
         assert float(values[f'expunge_certificates{{status="{status}"}}']) == sum(row.status == status for row in rows)
     assert any(row.status == "ended" for row in rows)
+
+
+def test_erasures_beyond_the_cap_are_counted_by_their_outcome(service: ServiceClient) -> None:
+    names = list(service.store["icu"].ids)
+    for some in (names[20:], names[4:20], names[:4]):
+        service.request("POST", "/v1/memories/icu/delete", {"ids": some}, status=200)
+    text = service.request("GET", "/metrics", scopes=("audit",)).text
+    for outcome in ("refitted", "emptied"):
+        assert f'expunge_edits_total{{action="deletion",outcome="{outcome}"}} 1.0' in text

@@ -107,6 +107,7 @@ def test_an_auditor_sees_no_content(service: ServiceClient) -> None:
         ("GET", "/v1/memories/icu"),
         ("GET", "/v1/memories/icu/check"),
         ("GET", "/v1/memories/icu/bounds"),
+        ("GET", "/v1/memories/icu/fit"),
         ("GET", "/v1/memories/icu/receipts"),
         ("GET", "/v1/log"),
         *(("GET", f"/v1/receipts/{index}") for index in range(service.store.size)),

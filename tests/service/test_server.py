@@ -29,7 +29,7 @@ from cryptography.x509.oid import NameOID
 import expunge
 import expunge.service
 from expunge.errors import InputError, MissingExtra
-from expunge.service.server import Address
+from expunge.service.address import Address
 from expunge.service.settings import Settings
 from expunge.service.tokens import SCOPES, Tokens
 from service.service_client import ServiceClient, fill_store, running_service
@@ -259,7 +259,7 @@ def test_tls_from_end_to_end(tmp_path: Path) -> None:
     words = ("--tls-cert", str(public_file), "--tls-key", str(private_file))
     with running_service(url, *words, trusted=trusted) as (_, address, _):
         assert address.startswith("https://127.0.0.1:")
-        with httpx.Client(base_url=address, headers=headers, verify=trusted) as client:
+        with httpx.Client(base_url=address, headers=headers, verify=trusted, timeout=30) as client:
             answer = client.post("v1/memories/icu/delete", json={"ids": ["e3"]})
         assert answer.status_code == 200, answer.text
         assert "max-age" in answer.headers["strict-transport-security"]

@@ -36,5 +36,7 @@ def test_limits_are_told(service: ServiceClient) -> None:
 
 
 def test_settings_travel_through_the_environment(tmp_path: Any) -> None:
-    settings = Settings("sqlite:///x.db", tmp_path / "k", 3.0, tmp_path, True, Limits(batch=7))
+    settings = Settings(
+        "sqlite:///x.db", "hsm:1", 3.0, tmp_path, True, Limits(batch=7), head_key="hsm:2", pepper=tmp_path / "p"
+    )
     assert Settings.from_environment({"EXPUNGE_SERVICE": settings.to_text()}) == settings

@@ -246,17 +246,21 @@ def test_when_everything_fails_the_edit_is_refused_and_nothing_changes(monkeypat
     assert memory.check().passed
 
 
-def test_an_infeasible_deletion_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deletion_beyond_the_cap_that_nothing_solves_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    import expunge.solver.backends as reference
+
     memory = a_memory()
     before = picture(memory)
-    monkeypatch.setattr(path, "remove", failing("must not be called"))
-    with pytest.raises(DeletionRefused) as refused:
-        memory.delete(memory.ids[: memory.deletable + 1])
-    assert f"{memory.deletable} more can be deleted" in refused.value.reason
+    monkeypatch.setattr("expunge.memory.first_version.fit", failing("no fit"))
+    monkeypatch.setattr(reference, "solve_reference", failing("no backend"))
+    names = memory.ids[: memory.deletable + 1]
+    with pytest.raises(DeletionRefused, match="no solver") as refused:
+        memory.delete(names)
     assert isinstance(refused.value.receipt, Receipt)
-    assert refused.value.receipt.attempts == ()
-    assert (refused.value.measured, refused.value.allowed) == (25.0, 24.0)
+    assert refused.value.measured == np.inf
     assert picture(memory) == before
+    monkeypatch.undo()
+    assert memory.delete(names).outcome == "refitted"
 
 
 def test_the_compiled_judge_says_what_the_plain_check_says() -> None:

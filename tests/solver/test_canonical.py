@@ -63,3 +63,45 @@ def test_the_residual_after_the_last_step_is_bounded(steps: int, off: float) -> 
         assert abs(float(Fraction(mass) - sum(exact))) <= missing + (size + 4.0) * 2.0**-105 * (1.0 + weight)
         # The bound in doubles is as small as a step in doubles can tell.
         assert found <= max(1e-11 * off, 1e-27)
+
+
+def test_the_bound_of_one_coefficient_holds_and_is_below_that_of_all() -> None:
+    from expunge.solver.canonical import _own_error
+    from expunge.solver.cold_fit import fit
+    from expunge.solver.kernel_rows import KernelRows
+
+    rng = np.random.default_rng(5)
+    keys = rng.standard_normal((90, 40)) / 6.0
+    state = fit(KernelRows(keys, 1.0), np.ones(90, dtype=np.int64), 1.0 / 30.0)
+    gram, margin = state.gram, state.margin
+    members = margin.members
+    slots = gram.pairs.follow(members, state.bound_counts(), gram.keys, gram.sigma, margin.factor)
+    norm, size = gram.pairs.inverse_norm, members.size
+    inverse = np.linalg.inv(gram.block(members, members) + 1.0)
+    assert np.linalg.norm(inverse, 2) <= norm
+    across = inverse.sum(axis=0)
+    for position in range(0, size, 7):
+        # How a coefficient answers to a residual of one sign pattern or another, and to missing mass.
+        z = inverse[position] - across * across[position] / across.sum()
+        truth = 0.5 * np.abs(z).sum() * 1e-20 + abs(across[position] / across.sum()) * 1e-21
+        bound = _own_error(gram.pairs.tables, slots, margin.factor, position, 0.0, 1e-20, 1e-21, norm)
+        assert truth * (1.0 - 1e-6) <= bound <= 1.01 * truth
+        assert bound < norm * (0.5 * np.sqrt(size) * 1e-20 + 2.0 * np.sqrt(size) * 1e-21)
+
+
+def test_the_bound_of_the_inverse_holds_as_many_members_join_at_once() -> None:
+    from expunge.solver.cold_fit import fit
+    from expunge.solver.kernel_rows import KernelRows
+
+    keys = np.random.default_rng(6).standard_normal((260, 48)) / 5.0
+    state = fit(KernelRows(keys, 1.0), np.ones(260, dtype=np.int64), 1.0 / 30.0)
+    gram, members, counts = state.gram, state.margin.members, state.bound_counts()
+    first = members[:-12]
+    pairs = gram.pairs
+    factor = state.margin.factor
+    pairs.follow(first, counts, gram.keys, gram.sigma, factor)
+    before = pairs.inverse_norm
+    pairs.follow(members, counts, gram.keys, gram.sigma, factor)
+    assert members.size > 140
+    assert before < pairs.inverse_norm < 64.0 * before
+    assert np.linalg.norm(np.linalg.inv(gram.block(members, members) + 1.0), 2) <= pairs.inverse_norm

@@ -29,6 +29,7 @@ from expunge.solver import initial_guess
 from expunge.solver.cold_fit import distinct_sites, fit
 from expunge.solver.initial_guess import SMALL
 from expunge.solver.kernel_rows import KernelRows
+from expunge.solver.state import BOUND
 from expunge.types import Matrix
 from problems import PROBLEMS
 
@@ -204,6 +205,31 @@ def test_the_guess_does_not_decide_the_fit(
     assert not poor.outcomes
     assert_sound(poor)
     assert np.abs(poor.coefficients - usual.coefficients).max() <= 1e-9 * usual.cap
+
+
+@pytest.mark.parametrize("room", [0, 40, 60, 200])
+def test_room_for_few_rows_gives_the_same_fit(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of keys at a bound are dropped and made again; too little room for the margin is exceeded."""
+    keys = draw(600, 4)
+    usual = Memory.fit(keys, keys, sigma=2.0, nu=0.3)
+    monkeypatch.setattr(initial_guess, "ROOM", room * 600)
+    cramped = Memory.fit(keys, keys, sigma=2.0, nu=0.3)
+    assert np.array_equal(cramped.coefficients, usual.coefficients)
+    assert cramped.offset == usual.offset
+
+
+def test_keys_at_the_cap_need_no_rows() -> None:
+    """What makes 100,000 entries fit into memory: rows for the margin and what moves, not for all that weighs."""
+    keys, most = draw(3000, 4), 0
+    gram = KernelRows(keys, 2.0)
+
+    def watch(stage: str, done: int, total: int) -> None:
+        nonlocal most
+        most = max(most, gram.count)
+
+    state = fit(gram, np.ones(3000, dtype=np.int64), 1.0 / 600, watch)
+    assert np.count_nonzero(state.status[:3000] == BOUND) > 500
+    assert max(most, gram.count) < 300
 
 
 @pytest.mark.parametrize("size", [40, 300, 700])

@@ -21,7 +21,7 @@ _PLACES = 500
 
 def needles_of(memory: StoredMemory, names: Iterable[str]) -> dict[str, bytes]:
     """Key, value, payload, salt and subject's tag of entries, live or archived; texts in them are random or long."""
-    view, store_secret = memory.version, memory._context.identity.secret
+    view, store_secret = memory.version, memory.context.identity.secret
     found: dict[str, bytes] = {}
     for name in names:
         slot, kept = view.slot(name), view.warranties.archive.get(name)

@@ -23,7 +23,7 @@ from expunge.store.backends import tables
 from expunge.store.edits import crash_points
 from expunge.store.encryption import decrypt_entries, decrypt_state
 from expunge.store.maintenance import integrity
-from expunge.verify.ledger import verify_log
+from expunge.verify.ledger import verify_ledger
 
 from .byte_search import admit_random, files_under, needles_of, random_memory, traces
 from .conftest import Place
@@ -74,7 +74,21 @@ ERASURES: dict[str, Erase] = {
     "archive, then delete": lambda _, memory: (memory.prune("archive"), memory.delete(subject="patient-1-of-icu")),
     "rebuild, then delete": lambda _, memory: (memory.prune(), memory.rebuild(nu=0.5), memory.delete(memory.ids[-1])),
     "drop": lambda store, _: store.drop("icu"),
+    "delete all but five": lambda _, memory: memory.delete(memory.ids[5:]),
+    "archive, then all but two": lambda _, memory: (
+        memory.prune(),
+        memory.delete([*memory.ids, *archived(memory)][2:]),
+    ),
+    "forget, then all but two": lambda _, memory: (memory.prune("forget"), memory.delete(memory.ids[2:])),
+    "delete all": lambda _, memory: memory.delete(memory.ids),
+    "archive, then delete all": lambda _, memory: (memory.prune(), memory.delete([*memory.ids, *archived(memory)])),
+    "forget, then delete all": lambda _, memory: (memory.prune("forget"), memory.delete(memory.ids)),
+    "delete all, and begin again": lambda _, memory: (memory.delete(memory.ids), memory.admit([1.0] * 4, [1.0, 2.0])),
 }
+
+
+def archived(memory: StoredMemory) -> list[str]:
+    return list(memory.version.warranties.archive)
 
 
 @pytest.mark.parametrize("erase", list(ERASURES.values()), ids=list(ERASURES))
@@ -244,20 +258,23 @@ def test_coefficients_of_earlier_states_are_nowhere(store: Store, sqlite_files: 
     memory = random_memory(store)
     old: dict[str, bytes] = {}
     states: list[bytes] = []
+    secrets_of = select(tables.secrets.c.secret)
     for step in range(10):
         view = memory.version
         margin = view.state.alpha[view.state.margin.members]
         old[f"weights at {step}"] = margin.tobytes()
         with store._database.reading() as connection:
             states.append(bytes(connection.execute(select(tables.states.c.state)).scalar_one()))
-            secrets_of = select(tables.secrets.c.secret)
             # It opens under the secrets of its own time, and under no others.
             assert decrypt_state(b"".join(connection.execute(secrets_of).scalars()), states[-1])
-        memory.delete(memory.ids[int(memory.partition.bound[0])])
+        # The last two leave too few for the cap, and none.
+        few = {8: memory.ids[3:], 9: memory.ids}
+        memory.delete(few.get(step) or memory.ids[int(memory.partition.bound[0])])
         with store._database.reading() as connection:
             for state in states:
                 with pytest.raises(VerificationError):
                     decrypt_state(b"".join(connection.execute(secrets_of).scalars()), state)
+    assert len(memory) == 0
     assert traces(sqlite_files(), old) == set()
 
 
@@ -344,9 +361,9 @@ def test_a_verification_holds_no_transaction_while_it_computes(
     def slow(*args: Any, **options: Any) -> Any:
         receipts.append(memory.delete(name))
         assert traces(sqlite_files(), needles) == set()
-        return verify_log(*args, **options)
+        return verify_ledger(*args, **options)
 
-    monkeypatch.setattr(integrity, "verify_log", slow)
+    monkeypatch.setattr(integrity, "verify_ledger", slow)
     assert store.verify().entries == len(memory) + 1
     assert [receipt.applied for receipt in receipts] == [(name,)]
     assert receipts[0].waiting is None

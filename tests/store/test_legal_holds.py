@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from expunge import DeletionRefused, InputError
@@ -13,6 +14,21 @@ from expunge.store import (
 
 from .conftest import Place
 from .sample_memory import appearance, arrival, fill, leaf_of, reloaded
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_drop_that_holds_forbid_counts_them(place: Place, count: int) -> None:
+    """Whatever the memory has: its ledger verifies."""
+    store = place.open()
+    store.create("icu", np.eye(3)[:count], np.zeros(count), sigma=2.0, nu=1.0, subjects=["ann"] * count)
+    holds = [store.hold("icu", subject=subject, reason="court") for subject in ("bob", "cy", "bob")]
+    with pytest.raises(DeletionRefused, match="must be kept") as refused:
+        store.drop("icu")
+    stated = parse_predicate(leaf_of(store, refused.value).statement).refusal
+    assert stated is not None
+    assert (stated.measured, stated.allowed) == (3, 0)
+    assert stated.holds == tuple(hold.number for hold in holds)
+    store.verify()
 
 
 def test_a_hold_keeps_entries_from_every_kind_of_erasure(place: Place) -> None:
@@ -54,6 +70,10 @@ def test_a_hold_keeps_entries_from_every_kind_of_erasure(place: Place) -> None:
         with pytest.raises(DeletionRefused):
             reloaded(place).delete(name)
     memory.rebuild(nu=0.5)
+    # Nor does a larger cap stand in for the hold.
+    for many in (memory.ids, [name for name in memory.ids if name != "e1"]):
+        with pytest.raises(DeletionRefused, match="must be kept"):
+            memory.delete(many)
     leaf = store.release(by_id)
     assert parse_event(leaf.statement).kind == "released"
     with pytest.raises(InputError):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from expunge import SolveError
+from expunge import Conflict, SolveError
 from expunge.certificates.warranty import Mode
 from expunge.ledger.envelope import open_statement
 from expunge.ledger.receipt_parsing import parse_predicate
+from expunge.preprocessing import Column, Preprocessing
 
 from .conftest import Place
 from .sample_memory import SAMPLE_EDITS, SIGMA, appearance, arrival, entries, fill, fitted, reloaded
@@ -43,6 +45,30 @@ SEQUENCES: dict[str, list[str]] = {
         "delete-subject",
     ],
 }
+
+
+COLUMNS = Preprocessing(
+    tuple(Column(name, centre=80.0, scale=16.0, fill=80.0) for name in "abcd"), (Column("v"), Column("w")), learned=True
+)
+
+
+def test_columns_and_a_chosen_width_come_back_and_are_applied(place: Place) -> None:
+    store = place.open()
+    stored = store.create("icu", **entries(), nu=0.3, preprocessing=COLUMNS)
+    named = {"a": 96.0, "c": None, "b": 64, "d": 80.0}
+    options: dict[str, Any] = {"value": {"v": 1.0, "w": 2.0}, "id": "named", "idempotency_key": "once"}
+    receipt = stored.admit(named, **options)
+    assert stored.admit(named, **options).state_after == receipt.state_after
+    stored.admit_many([named], [{"v": 1.0, "w": 2.0}])
+    assert stored.keys[-2:].tolist() == [[1.0, -1.0, 0.0, 0.0]] * 2
+    again = reloaded(place)
+    assert again.preprocessing == stored.preprocessing == replace(COLUMNS, width="auto")
+    assert again.chosen_width
+    assert again.digest == stored.digest
+    assert again.read(named).tolist() == stored.read([1.0, -1.0, 0.0, 0.0]).tolist()
+    store.verify()
+    with pytest.raises(Conflict):
+        stored.admit({**named, "a": 64.0}, **options)
 
 
 @pytest.mark.parametrize("sequence", list(SEQUENCES.values()), ids=list(SEQUENCES))

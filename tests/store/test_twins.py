@@ -1,7 +1,7 @@
 """Two stores that hold the same entries have the same rows, whatever either held before.
 
 Salts are the same by id, and everything else that is drawn at random is a constant. Compared is every cell but those of
-the ledger, of answers to requests, of the service, and of the store's own row.
+the ledger, of cases and answers to requests, of the service, and of the store's own row.
 """
 
 from __future__ import annotations
@@ -9,30 +9,37 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
 from mcp import Client
 from sqlalchemy import select
 
+from expunge.integrations.embedding import words
 from expunge.integrations.langgraph import ExpungeStore
 from expunge.integrations.mcp import make_server
 from expunge.store import Store
 from expunge.store.backends import tables
 
 from .conftest import Place
+from .plain_families import START, Clock
 from .twin_wards import WARDS, SaltsById, Ward
 
 # What tells of the past on purpose, and what is drawn for a store as a whole.
-APART = {"ledger", "leaves", "nodes", "checkpoints", "requests", "jobs", "tokens", "store", "waiting"}
+APART = {"ledger", "leaves", "nodes", "checkpoints", "requests", "cases", "jobs", "tokens", "store", "waiting"}
 
 
 @pytest.fixture
 def salts(monkeypatch: pytest.MonkeyPatch) -> SaltsById:
     drawn = SaltsById()
     monkeypatch.setattr(secrets, "token_bytes", drawn)
+    # These are not of entries.
+    monkeypatch.setattr("expunge.store.cases.new_salts", lambda count: b"\x09" * 32 * count)
     return drawn
 
 
@@ -54,10 +61,13 @@ def cells(store: Store) -> dict[str, list[Any]]:
     """Every cell by column, in order of the primary key."""
     found: dict[str, list[Any]] = {}
     with store._database.reading() as connection:
+        of_cases = set(connection.values(select(tables.cases.c.number)))
         for table in tables.metadata.sorted_tables:
             if table.name.removeprefix("expunge_") in APART:
                 continue
             for row in connection.execute(select(table).order_by(*table.primary_key.columns)).mappings():
+                if table is tables.secrets and row["number"] in of_cases:
+                    continue
                 for column in table.columns:
                     if column is tables.memories.c.uuid:
                         # Random: it names the memory in the ledger.
@@ -68,12 +78,12 @@ def cells(store: Store) -> dict[str, list[Any]]:
 
 def assert_same_cells(one: Store, other: Store) -> None:
     mine, theirs = cells(one), cells(other)
-    assert "expunge_secrets.secret" in mine
+    assert "expunge_states.state" in mine
     for column in mine.keys() | theirs.keys():
         assert mine.get(column) == theirs.get(column), column
 
 
-KEYS = {"a": [-1.0, 0.1], "b": [1.0, 0.0], "c": [0.3, 0.9], "x": [0.2, -0.5], "d": [0.0, 0.1]}
+KEYS = {"a": [-1.0, 0.1], "b": [1.0, 0.0], "c": [0.3, 0.9], "x": [0.2, -0.5], "d": [0.0, 0.1], "y": [0.5, 0.5]}
 
 # Each step is a method of a ward with its arguments. The first history once held x, the second never did.
 Steps = list[tuple[Any, ...]]
@@ -95,8 +105,31 @@ HISTORIES: dict[str, tuple[Steps, Steps]] = {
         WITHOUT_X,
     ),
     "a memory of another name was there": (
-        [("create", ["x", "a", "b"], "other"), ("drop", "other"), *WITHOUT_X],
+        [("create", ["x", "y"], "other"), ("drop", "other"), *WITHOUT_X],
         WITHOUT_X,
+    ),
+    "x was the last one": ([("create", ["x"], "icu", 1.0), ("delete", "x")], [("create", [])]),
+    "a memory that was emptied began again": (
+        [("create", ["a", "x"]), ("delete", "a"), ("delete", "x"), ("admit", "b"), ("admit", "d")],
+        [("create", []), ("admit", "b"), ("admit", "d")],
+    ),
+    "emptied of archived entries": (
+        [("create", ["a", "x", "d"]), ("prune",), ("delete", "d"), ("erase_subject", "subject of x"), ("delete", "a")],
+        [("create", [])],
+    ),
+    "too few were left for the cap": (
+        [("create", ["a", "x", "b", "c", "d"], "icu", 1 / 5), ("delete", "x"), ("delete", "d"), ("delete", "c")],
+        [("create", ["a", "b"], "icu", 4 / 5)],
+    ),
+    "archived entries came back when too few were left": (
+        [
+            ("create", ["a", "b", "c", "x", "d"], "icu", 2 / 5),
+            ("prune",),
+            ("delete", "x"),
+            ("delete", "c"),
+            ("delete", "b"),
+        ],
+        [("create", ["a", "d"], "icu", 4 / 5)],
     ),
     "a hold was there": (
         [("create", ["a", "b", "x", "c"]), ("hold_and_release", "x"), ("delete", "x")],
@@ -144,7 +177,7 @@ def by_mcp(ledger: Store, salts: SaltsById, *steps: str) -> None:
     """The same through the tools of an MCP server, asked by a client."""
 
     async def work() -> None:
-        async with Client(make_server(ledger)) as client:
+        async with Client(make_server(ledger, embed=words)) as client:
             for step in steps:
                 name = step.lstrip("-/")
                 about: dict[str, Any] = {"subject": f"user of {name}"}
@@ -195,7 +228,7 @@ def test_agents_leave_the_rows_of_their_notes(
     twin: tuple[str, ...],
 ) -> None:
     """An item's id has the time at which it was put: here all are put at the same time."""
-    monkeypatch.setattr("expunge.integrations.langgraph.time.time_ns", lambda: 10**18)
+    monkeypatch.setattr("time.time_ns", lambda: 10**18)
     for place, history in zip(places, (steps, twin), strict=True):
         store = place.open()
         drive(store, salts, *history)
@@ -228,3 +261,62 @@ def test_a_long_history_leaves_the_rows_of_its_entries(
         twin.prune()
         assert len(twin.store["icu"]) < len(members)
     assert_same_cells(ward.store, twin.store)
+
+
+def sweep_later(store: Store, clock: Clock) -> None:
+    clock.turn(hours=2)
+    assert store.retain().complete
+
+
+def delete_held(store: Store, clock: Clock) -> None:
+    """What a hold keeps has lost its source when the hold ends."""
+    hold = store.hold("facts", "from x", reason="court")
+    store["talks"].delete("x")
+    store.release(hold)
+    assert store.retain().complete
+
+
+@pytest.mark.parametrize(
+    "erase",
+    [
+        lambda store, clock: store["talks"].delete("x"),
+        lambda store, clock: store.erase_subject("subject of x"),
+        delete_held,
+        sweep_later,
+    ],
+    ids=["deleted", "by subject", "held", "swept"],
+)
+def test_nothing_tells_of_an_entry_that_others_were_made_from(
+    places: list[Place], salts: SaltsById, monkeypatch: pytest.MonkeyPatch, erase: Callable[[Store, Clock], object]
+) -> None:
+    """Of two stores one had x, and entries made from it in three memories. The others are made from what stays."""
+    for place, had_x in zip(places, (True, False), strict=True):
+        # A source in another memory has that memory's UUID.
+        numbers = iter(range(10))
+        uuid = SimpleNamespace(uuid4=lambda numbers=numbers: UUID(int=next(numbers), version=4))
+        monkeypatch.setattr("expunge.store.memory_lifecycle.uuids", uuid)
+        clock = Clock()
+        store = place.open(clock=clock)
+
+        def admit(memory: str, name: str, *sources: tuple[str, str], store: Store = store, **about: Any) -> None:
+            salts.names = [name]
+            key = np.random.default_rng(list(name.encode())).standard_normal(2)
+            given = [one if other == memory else (other, one) for other, one in sources]
+            about = {"id": name, "subject": f"subject of {name}", "derived_from": given, **about}
+            store[memory].admit(key, [1.0, 2.0], **about)
+
+        for memory in ("talks", "facts", "more"):
+            salts.names = []
+            store.create(memory, np.empty((0, 2)), np.empty((0, 2)), sigma=1.3, cap=0.5)
+            admit(memory, f"{memory} a")
+            admit(memory, f"{memory} b", (memory, f"{memory} a"))
+        if had_x:
+            admit("talks", "x", expires=START + timedelta(hours=1))
+            admit("facts", "from x", ("talks", "x"), ("facts", "facts a"))
+            admit("more", "again", ("facts", "from x"))
+            admit("talks", "here", ("more", "again"), ("talks", "x"))
+        admit("facts", "stays", ("talks", "talks a"), expires=START + timedelta(days=9))
+        if had_x:
+            erase(store, clock)
+        store.verify()
+    assert_same_cells(*(place.open() for place in places))

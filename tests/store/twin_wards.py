@@ -7,6 +7,8 @@ import json
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from cli.command_runner import answer
 from expunge.service.settings import Settings
 from service.service_client import ServiceClient
@@ -48,9 +50,17 @@ class Ward:
             "payloads": [f"payload of {one}" for one in names],
         }
 
-    def create(self, names: list[str], name: str = "icu") -> None:
+    def create(self, names: list[str], name: str = "icu", cap: float | None = None) -> None:
         self.salts.names = list(names)
-        self.store.create(name, **self.arguments(names), sigma=self.sigma, cap=self.cap)
+        given = self.arguments(names)
+        if not names:
+            given |= {"keys": np.empty((0, self.dimension)), "values": np.empty((0, 2))}
+        self.store.create(name, **given, sigma=self.sigma, cap=cap or self.cap)
+
+    @property
+    def dimension(self) -> int:
+        """Coordinates of a key."""
+        return len(next(iter(self.keys.values())))
 
     def admit(self, name: str) -> None:
         self.salts.names = [name]
@@ -92,7 +102,7 @@ class CommandWard(Ward):
     def _call(self, *words: object) -> Any:
         return answer(*words, "--store", self.place.url, "--signing-key", self.place.key)
 
-    def create(self, names: list[str], name: str = "icu") -> None:
+    def create(self, names: list[str], name: str = "icu", cap: float | None = None) -> None:
         self.salts.names = list(names)
         rows = [
             dict(zip(("key", "value", "id", "subject", "payload"), row, strict=True))
@@ -102,7 +112,7 @@ class CommandWard(Ward):
         table.write_text("".join(json.dumps(row) + "\n" for row in rows))
         columns = [f"--{one}-columns={one}" for one in ("key", "value")]
         columns += [f"--{one}-column={one}" for one in ("id", "subject", "payload")]
-        self._call("create", name, table, "--sigma", self.sigma, "--cap", self.cap, *columns)
+        self._call("create", name, table, "--sigma", self.sigma, "--cap", cap or self.cap, *columns)
 
     def admit(self, name: str) -> None:
         self.salts.names = [name]
@@ -151,10 +161,11 @@ class ServiceWard(Ward):
         assert response.status_code in (200, 201), response.text
         return response.json() if response.content.startswith(b"{") else None
 
-    def create(self, names: list[str], name: str = "icu") -> None:
+    def create(self, names: list[str], name: str = "icu", cap: float | None = None) -> None:
         self.service.headers()
         self.salts.names = list(names)
-        self._call("POST", "/memories", {"name": name, "sigma": self.sigma, "cap": self.cap, **self.arguments(names)})
+        given = {"name": name, "sigma": self.sigma, "cap": cap or self.cap, **self.arguments(names)}
+        self._call("POST", "/memories", given)
 
     def admit(self, name: str) -> None:
         self.salts.names = [name]

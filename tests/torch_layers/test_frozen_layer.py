@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from expunge.errors import DeletionRefused, InputError
+from expunge.errors import InputError
 from expunge.torch import SupportVectorAttention
 from expunge.torch.frozen_layer import FrozenLayer, freeze
 
@@ -79,11 +79,21 @@ def test_the_layer_says_what_it_would_had_it_never_held_the_record(gain: str, op
 def test_a_refusal_changes_no_head() -> None:
     _, _, gates = frozen(cap=0.05)
     digests = [memory.digest for memory in gates.memories]
-    with pytest.raises(DeletionRefused):
-        gates.delete(list(range(20)))
     with pytest.raises(InputError, match="no entry"):
         gates.delete([99])
     assert [memory.digest for memory in gates.memories] == digests
+
+
+def test_every_token_can_go() -> None:
+    layer, x, gates = frozen(cap=0.05)
+    assert {receipt.outcome for receipt in gates.delete(list(range(20)))} == {"refitted"}
+    for left in (gates.count - 20, 0):
+        if not left:
+            assert {receipt.outcome for receipt in gates.delete(list(range(20, gates.count)))} == {"emptied"}
+        assert {len(memory) for memory in gates.memories} == {left}
+        with torch.no_grad(), gates.applied():
+            assert torch.isfinite(layer(x)).all()
+    assert not gates.coefficients.any()
 
 
 def test_the_receipts_of_a_head_follow_one_another() -> None:

@@ -19,12 +19,14 @@ from expunge.attestation.evidence import Prior, write_evidence
 from expunge.attestation.statements import (
     attest,
     attest_creation,
-    attest_expiry,
     attest_restoration,
     commitment_of,
+    expiry_predicate,
+    statements_of,
 )
 from expunge.ledger.checkpoint import Checkpoint, sign_checkpoint
 from expunge.ledger.envelope import sign_statement
+from expunge.ledger.event import Event
 from expunge.ledger.merkle.hashing import leaf_hash
 from expunge.ledger.merkle.proof_file import ExtensionProof, InclusionProof
 from expunge.ledger.merkle.tree import HashTree
@@ -32,9 +34,10 @@ from expunge.ledger.note import NoteKey, SignedNote
 from expunge.ledger.receipt_format import Predicate
 from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.ledger.signing import SigningKey
-from expunge.ledger.statement import Statement
+from expunge.ledger.statement import Statement, Subject
 from expunge.memory.receipt import Receipt, RefusalReason
 from expunge.memory.version import Version
+from expunge.preprocessing import Column, Preprocessing
 
 SIGNER = SigningKey.from_seed(bytes(range(32)))
 LOGGER = SigningKey.from_seed(bytes(range(1, 33)))
@@ -86,19 +89,22 @@ class Ledger:
         *,
         prove: bool = False,
     ) -> None:
-        envelope = sign_statement(statement, SIGNER).to_bytes()
-        self.envelopes.append(envelope)
+        envelope = self.sign(statement)
         self.note(after)
         if isinstance(before, Version):
             self.note(before)
-        tree = self.tree()
-        head = sign_checkpoint(Checkpoint(ORIGIN, len(self.envelopes), tree.root()), LOGGER)
         index = len(self.envelopes) - 1
-        inclusion = InclusionProof(index, tree.inclusion_path(index), head)
+        inclusion = InclusionProof(index, self.tree().inclusion_path(index), self.heads[-1])
         file = self.folder / f"{name}.evidence"
         write_evidence(file, before, after, envelope, prove=prove, inclusion=inclusion)
-        self.heads.append(head)
         self.cases[name] = Case(name, index, statement, envelope, file.read_bytes(), inclusion.to_bytes())
+
+    def sign(self, statement: Statement) -> bytes:
+        """Add a leaf, with the head that it leads to."""
+        envelope = sign_statement(statement, SIGNER).to_bytes()
+        self.envelopes.append(envelope)
+        self.heads.append(sign_checkpoint(Checkpoint(ORIGIN, len(self.envelopes), self.tree().root()), LOGGER))
+        return envelope
 
     def tree(self) -> HashTree:
         return HashTree([leaf_hash(envelope) for envelope in self.envelopes])
@@ -135,15 +141,15 @@ class Journal:
         self.notices: list[Callable[[], None]] = []
         memory.journal = self
         view = memory.version
-        statement = attest_creation(view, memory=uuid, clock=clock, initial_size=memory.initial_size)
+        statement, *_ = attest_creation(view, memory=uuid, clock=clock, initial_size=memory.initial_size)
         ledger.append(f"{label}-created", statement, None, view)
 
     options: dict[str, Any]
 
     def __call__(self, before: Version, after: Version, receipt: Receipt) -> None:
-        self.number += 1
+        self.number += receipt.outcome not in ("refused", "noop")
         rebuilt = receipt.outcome == "rebuilt"
-        statement = attest(
+        statement, *_ = attest(
             receipt,
             before,
             after,
@@ -160,15 +166,17 @@ class Journal:
                 self.forgotten[name] = found
         self.ledger.append(self.next, statement, before, after, prove=self.options.get("prove", False))
         if self.options.get("notice"):
-            notice = attest_expiry(
-                receipt,
-                before,
-                after,
-                memory=self.uuid,
-                edit=self.number,
-                clock=clock,
-                forgotten=self.forgotten,
-                initial_size=self.memory.initial_size,
+            notice, *_ = statements_of(
+                expiry_predicate(
+                    receipt,
+                    before,
+                    after,
+                    memory=self.uuid,
+                    edit=self.number,
+                    clock=clock,
+                    forgotten=self.forgotten,
+                    initial_size=self.memory.initial_size,
+                )
             )
             self.ledger.append(f"{self.next}-notice", notice, None, after)
 
@@ -232,7 +240,6 @@ def run_ward(ledger: Ledger) -> None:
     with broken(*EVERYTHING):
         journal.do("refused-no-state", lambda: memory.delete(pick(active=True)))
         journal.do("refused-admission", lambda: admit([9.0, 9.0, 9.0], "ENTRY-NEVER"))
-    journal.do("refused-too-few", lambda: memory.delete(memory.ids[: len(memory) - 3]))
     hold(journal, memory)
     journal.do("noop", lambda: memory.delete([]))
     journal.do("pruned-archive", lambda: memory.prune("archive"))
@@ -244,7 +251,7 @@ def run_ward(ledger: Ledger) -> None:
 def hold(journal: Journal, memory: Memory) -> None:
     """A refusal that a store makes on its own."""
     view = memory.version
-    grounds = RefusalReason("legal_hold", 1.0, 0.0)
+    grounds = RefusalReason("legal_hold", 1.0, 0.0, (57,))
     receipt = Receipt(
         action="deletion",
         outcome="refused",
@@ -257,8 +264,9 @@ def hold(journal: Journal, memory: Memory) -> None:
         seconds=0.0,
         refusal=grounds,
     )
-    journal.number += 1
-    statement = attest(
+    subject_hold = Event.at(clock, "held", journal.uuid, Subject("state", view.digest), hold=57, entry=None)
+    journal.ledger.sign(subject_hold.to_statement())
+    statement, *_ = attest(
         receipt,
         view,
         view,
@@ -294,9 +302,11 @@ def run_example(ledger: Ledger) -> None:
     last = ledger.cases["example-delete-live"].predicate
     prior = Prior.of(memory.version)
     restored = Memory.load(backup)
+    # A file does not have it; a store takes it from the ledger.
+    restored.initial_size = memory.initial_size
     journal.memory, restored.journal = restored, journal
     journal.number += 1
-    statement = attest_restoration(
+    statement, *_ = attest_restoration(
         restored.version,
         state_before=last.state_after,
         entries_before=last.after,
@@ -319,6 +329,9 @@ def run_forgetting(ledger: Ledger) -> None:
         sigma=2.0,
         nu=0.3,
         ids=[f"GONE-{row}" for row in range(24)],
+        preprocessing=Preprocessing(
+            (Column("pulse", "1/min", centre=80.0, scale=16.0, fill=80.0), Column("SpO₂")), (Column("pressure"),)
+        ),
     )
     journal = Journal(ledger, memory, "3f7c7f9e-52a0-4d8e-8a64-0c9f1d6b5e44", "forgetting")
     journal.do("pruned", lambda: memory.prune("forget"))

@@ -22,8 +22,9 @@ from expunge.ledger.merkle.hashing import leaf_hash
 from expunge.ledger.merkle.proof_file import InclusionProof
 from expunge.ledger.merkle.tree import HashTree
 from expunge.ledger.note import NoteKey
-from expunge.ledger.receipt_format import Listed, Predicate, ProblemStated, Sizes, Solver
+from expunge.ledger.receipt_format import Listed, Predicate, ProblemStated, RequestStated, Sizes, Solver
 from expunge.ledger.signing import SigningKey
+from expunge.preprocessing import Column, Preprocessing
 
 FOLDER = Path(__file__).parent / "vectors"
 SIGNER = SigningKey.from_seed(bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"))
@@ -36,6 +37,11 @@ CAP, SIGMA = 1.0, 5.0
 # exp(−4/25), negated: t = 1 − 2Kα at both remaining keys.
 OFFSET = -0.8521437889662113
 SALTS = [bytes(range(32 * row, 32 * (row + 1))) for row in range(3)]
+COLUMNS = Preprocessing(
+    (Column("heart rate", "1/min", centre=84.0, scale=16.0, fill=84.0), Column("SpO₂", "%", centre=97.0, scale=2.0)),
+    (Column("mean pressure", "mmHg", fill=78.0),),
+    learned=True,
+)
 SUBJECTS = ["patient-1", "patient-1", "patient-17"]
 
 
@@ -66,9 +72,10 @@ def sample() -> tuple[Predicate, StateShown, Prior]:
         state_after=state_digest(CAP, SIGMA, after.commitments, newer),
         before=Sizes(3, 0),
         after=Sizes(2, 0),
-        applied=Listed.of([commitments[2].tobytes()], 1),
+        applied=Listed.of([commitments[2].tobytes()]),
         problem=ProblemStated(CAP, SIGMA, 2, 3),
         solver=Solver("expunge", "0.1.0"),
+        request=RequestStated("c5a1f7d2-3f0e-4b43-9d58-2a6f0e9b7c31", case="5f" * 32),
     )
     return predicate, after, prior
 
@@ -98,7 +105,17 @@ def build() -> dict[str, bytes]:
         "manifest": manifest.decode(),
         "log_vkey": NoteKey(ORIGIN, LOGGER.public).to_text(),
     }
-    return {"receipt.json": dump(receipt), "evidence.json": dump(evidence), "sample.evidence": data}
+    columns = {
+        "content": COLUMNS.to_bytes().decode(),
+        "sha256": COLUMNS.digest().hex(),
+        "state_after": state_digest(CAP, SIGMA, after.commitments, after.weights, COLUMNS.digest()),
+    }
+    return {
+        "receipt.json": dump(receipt),
+        "evidence.json": dump(evidence),
+        "preprocessing.json": dump(columns),
+        "sample.evidence": data,
+    }
 
 
 def dump(content: dict[str, Any]) -> bytes:

@@ -16,6 +16,7 @@ from expunge import Memory
 from expunge.attestation.evidence import Evidence, Prior, StateShown, _proof, write_evidence
 from expunge.errors import InputError, StoreError
 from expunge.ledger.commitment import combined, state_digest, weights_digest
+from expunge.ledger.encoding import dump_canonical
 from expunge.ledger.note import NoteAlgorithm, NoteKey
 from expunge.memory.first_version import first_version
 from expunge.problem.kernel import kernel_block
@@ -31,6 +32,8 @@ from .alter import Path as Place
 from .cases import LOG_KEYS, ORIGIN, TRUSTED, case, ledger, ward_memory
 
 NAMES = list(ledger().cases)
+# Its memory has columns.
+COLUMNS = "forgetting-later"
 # It has a prior state in full, a proof and an inclusion proof; the other a prior in digest.
 FULL, ERASURE = "ward-admitted", "ward-decrement"
 OTHER = "ab" * 32
@@ -76,6 +79,7 @@ def test_bytes_to_object_to_identical_bytes(name: str) -> None:
             found.blinds,
             found.commitments,
             found.weights,
+            members(data).get("preprocessing.json", b""),
         ),
         prior=None
         if prior is None
@@ -224,6 +228,16 @@ def up(number: float) -> float:
     return float(np.nextafter(number, np.inf))
 
 
+def columns(*path: str | int, value: Any) -> Callable[[bytes], bytes]:
+    """The bundle with one value of its columns replaced, added, or dropped."""
+
+    def alter(data: bytes) -> bytes:
+        stated = json.loads(members(data)["preprocessing.json"])
+        return rebundle(data, {"preprocessing.json": dump_canonical(put(stated, path, value))})
+
+    return alter
+
+
 def second_row_like_the_first(data: bytes) -> bytes:
     changed: dict[str, bytes | None] = {}
     for name in ("keys", "values", "blinds", "commitments", "coefficients"):
@@ -274,6 +288,28 @@ ALTERED: list[tuple[str, str, Callable[[bytes], bytes], str]] = [
     ("no receipt", FULL, lambda data: rebundle(data, {"receipt.json": None}), "evidence-member-missing"),
     ("no prior file", FULL, lambda data: rebundle(data, {"before/commitments.npy": None}), "evidence-member-missing"),
     ("stray", FULL, lambda data: rebundle(data, {"after/notes.txt": b"x"}), "evidence-member-unknown"),
+    ("no columns", COLUMNS, lambda data: rebundle(data, {"preprocessing.json": None}), "evidence-state-mismatch"),
+    (
+        "columns of none",
+        FULL,
+        lambda data: rebundle(data, {"preprocessing.json": b"{}"}),
+        "evidence-format-unsupported",
+    ),
+    ("a centre", COLUMNS, columns("keys", 0, "centre", value="0x1.0000000000000p+6"), "evidence-state-mismatch"),
+    ("a scale", COLUMNS, columns("keys", 0, "scale", value="0x0.0p+0"), "evidence-field-invalid"),
+    ("a fill", COLUMNS, columns("keys", 0, "fill", value=80), "evidence-field-invalid"),
+    ("a name", COLUMNS, columns("values", 0, "name", value=None), "evidence-field-invalid"),
+    ("a unit", COLUMNS, columns("values", 0, "unit", value=1), "evidence-field-invalid"),
+    ("learned", COLUMNS, columns("learned", value="no"), "evidence-field-invalid"),
+    ("too few columns", COLUMNS, columns("keys", value=[]), "evidence-field-invalid"),
+    ("a field of a column", COLUMNS, columns("keys", 1, "mean", value=None), "evidence-field-unknown"),
+    ("no field of a column", COLUMNS, columns("keys", 1, "fill", value=DROP), "evidence-field-missing"),
+    (
+        "a format of columns",
+        COLUMNS,
+        columns("format", value="expunge/preprocessing/v0"),
+        "evidence-format-unsupported",
+    ),
     (
         "another receipt",
         FULL,
@@ -328,7 +364,7 @@ def test_an_alteration_has_its_name_even_with_digests_made_right(
 FALSE: list[tuple[str, str, Any, str]] = [
     (FULL, "applied.commitments.0", OTHER, "evidence-added-mismatch"),
     (ERASURE, "applied.commitments.0", OTHER, "evidence-removed-mismatch"),
-    (ERASURE, "applied.commitments", [], "evidence-removed-mismatch"),
+    (ERASURE, "applied.commitments", [], "receipt-count-mismatch"),
     ("ward-pruned-archive", "applied.commitments.0", "00" * 32, "evidence-removed-mismatch"),
     ("archive-admitted-1", "warranties.reactivated.commitments.0", "00" * 32, "evidence-added-mismatch"),
     (FULL, "problem.cap", "0x1.0000000000000p-1", "evidence-problem-mismatch"),
@@ -358,8 +394,11 @@ VOUCHED = {
     "solver.name": "other",
     "solver.version": "9",
     "problem.initial_entries": 31,
-    "warranties.expired.count": 1,
-    "warranties.renewed.count": 1,
+    "request.id": "00000000-0000-0000-0000-000000000000",
+    "request.case": "00" * 32,
+    "request.actor": "00" * 32,
+    "warranties.expired.root": None,
+    "warranties.renewed.root": None,
     "warranties.expired.commitments": None,
     "warranties.renewed.commitments": None,
 }
@@ -370,8 +409,8 @@ def test_what_only_the_signature_vouches_for_is_fixed_by_the_log(field: str) -> 
     made, value = case(FULL), VOUCHED[field]
     path: Place = tuple(int(key) if key.isdigit() else key for key in field.split("."))
     whole = document(made)
-    if path[-1] == "commitments":
-        whole = put(put(whole, (*path[:-1], "count"), 1), path, [OTHER])
+    if path[-1] in ("commitments", "root"):
+        whole = put(put(whole, (*path[:-1], "count"), 1), path, [OTHER] if path[-1] == "commitments" else OTHER)
     else:
         whole = put(whole, path, value)
     forged = rebundle(made.evidence, {"receipt.json": forge(made, whole)})
@@ -389,6 +428,9 @@ def test_every_field_of_a_receipt_is_recomputed_contradicted_or_vouched_for() ->
     fixed = {"covers", "does_not_cover.[]", "tolerances.acceptance", "tolerances.partition", "tolerances.published"}
     fixed |= {"check.tolerance"}
     alike = {"warranties.reactivated.commitments", "warranties.ended.commitments"}
+    alike |= {"warranties.reactivated.root", "warranties.ended.root", "applied.root"}
+    # Follows from the list.
+    alike |= {"warranties.expired.count", "warranties.renewed.count"}
     assert {spelled(path) for path, _ in leaves(document(case(FULL)))} <= known | fixed | alike
 
 
@@ -507,6 +549,7 @@ def test_a_bundle_is_a_function_of_its_entries() -> None:
         [subjects[row] for row in rows],
         [payloads[row] for row in rows],
         b"".join(salts[32 * row : 32 * (row + 1)] for row in rows),
+        preprocessing=version.preprocessing,
     )
     assert other.digest == version.digest
     shown = [Evidence(b"", StateShown.of(state), proof=_proof(StateShown.of(state))) for state in (version, other)]
@@ -553,7 +596,9 @@ MANIFEST = json.loads(members(case(FULL).evidence)["manifest.json"])
 def test_malformed_fields_of_the_manifest(path: Place) -> None:
     malformed: list[Any] = [True, 0, -1, 2**53 - 1, "\n", "inf", "0x1p+0", [1], {}]
     for wrong in malformed:
-        with raises_code("evidence-field-invalid"):
+        # A state may have no entries, and then its arrays have no rows.
+        counts_rows = wrong == 0 and wrong is not False and path[-1] == "entries"
+        with raises_code("evidence-array-malformed" if counts_rows else "evidence-field-invalid"):
             verify_evidence(restated(case(FULL).evidence, path, wrong), TRUSTED)
 
 

@@ -29,17 +29,18 @@ sys.modules["_socket"] = None
 from pathlib import Path
 from expunge.ledger.note import NoteKey
 from expunge.ledger.signing import VerifyingKey
-from expunge.verify import verify_consistency, verify_evidence, verify_inclusion, verify_log, verify_receipt
+from expunge.verify import verify_consistency, verify_evidence, verify_inclusion, verify_ledger, verify_receipt
 
 folder, signer, logger, origin = sys.argv[1:]
 folder = Path(folder)
 trusted = [VerifyingKey(bytes.fromhex(signer))]
 log_keys = [NoteKey(origin, VerifyingKey(bytes.fromhex(logger)))]
-envelopes = [path.read_bytes() for path in sorted(folder.glob("*.receipt"))]
+envelopes = [path.read_bytes() for path in sorted(folder.glob("*.leaf"))]
+receipts = [path.read_bytes() for path in sorted(folder.glob("*.receipt"))]
 head = (folder / "head").read_bytes()
-for envelope in envelopes:
+for envelope in receipts:
     verify_receipt(envelope, trusted)
-verify_log(envelopes, head, trusted, log_keys, origin)
+verify_ledger(envelopes, head, trusted, log_keys, origin)
 verify_inclusion((folder / "receipt").read_bytes(), (folder / "inclusion").read_bytes(), log_keys, origin)
 verify_consistency((folder / "kept").read_bytes(), (folder / "extension").read_bytes(), log_keys, origin)
 verify_evidence(folder / "bundle", trusted, log_keys=log_keys, origin=origin)
@@ -52,7 +53,9 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     folder: Path = tmp_path_factory.mktemp("artifacts")
     whole, made = ledger(), case("ward-admitted")
     for number, envelope in enumerate(whole.envelopes):
-        (folder / f"{number:03}.receipt").write_bytes(envelope)
+        (folder / f"{number:03}.leaf").write_bytes(envelope)
+    for receipt in whole.cases.values():
+        (folder / f"{receipt.name}.receipt").write_bytes(receipt.envelope)
     for name, content in {
         "head": whole.heads[-1].to_bytes(),
         "kept": whole.heads[2].to_bytes(),

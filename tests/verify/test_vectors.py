@@ -59,6 +59,10 @@ def test_the_documents_show_the_vectors() -> None:
     receipt, evidence = load("receipt.json"), load("evidence.json")
     assert dump_canonical(sample("receipt.md")).decode() == receipt["payload"]
     assert dump_canonical(sample("evidence.md")).decode() == evidence["manifest"]
+    columns = load("preprocessing.json")
+    assert dump_canonical(sample("preprocessing.md")).decode() == columns["content"]
+    for value in (columns["sha256"], columns["state_after"], "tests/verify/vectors/preprocessing.json"):
+        assert value in (FORMATS / "preprocessing.md").read_text()
     for value in (receipt["key_id"], receipt["leaf_hash"], "tests/verify/vectors/receipt.json"):
         assert value in (FORMATS / "receipt.md").read_text()
     for value in (evidence["sha256"], evidence["log_vkey"], "tests/verify/vectors/evidence.json"):

@@ -45,6 +45,7 @@ class StateShown:
     blinds: AnyArray
     commitments: AnyArray
     weights: bytes
+    preprocessing: bytes = b""
 
     @classmethod
     def of(cls, version: Version) -> StateShown:
@@ -61,6 +62,7 @@ class StateShown:
             version.entries.blinds[slots],
             version.entries.commitments[slots],
             version.weights,
+            version.preprocessing.to_bytes(),
         )
 
 
@@ -128,6 +130,8 @@ class Evidence:
             "after/blinds.npy": _npy(self.after.blinds, "|u1"),
             "after/commitments.npy": _npy(self.after.commitments, "|u1"),
         }
+        if self.after.preprocessing:
+            members["preprocessing.json"] = self.after.preprocessing
         if self.prior is not None:
             members["before/commitments.npy"] = _npy(self.prior.commitments, "|u1")
             if self.prior.coefficients is not None:
@@ -176,7 +180,8 @@ def write_evidence(
 
     ``before`` must be read while the edit's journal runs; later, a :class:`Prior` kept from it serves, or None.
     A bundle holds the keys and values of all remaining entries: handle it as you handle them. ``prove`` adds a proof of
-    the state; where it proves nothing, proof-not-proved is raised, since no verifier would accept the bundle.
+    the state; where it proves nothing, proof-not-proved is raised, since no verifier would accept the bundle. A state
+    without entries has no weights, and its bundle no proof.
     """
     shown = StateShown.of(after)
     if isinstance(before, Version):
@@ -185,7 +190,7 @@ def write_evidence(
         receipt=receipt if isinstance(receipt, bytes) else receipt.to_bytes(),
         after=shown,
         prior=before,
-        proof=_proof(shown) if prove else None,
+        proof=_proof(shown) if prove and after.size else None,
         inclusion=None if inclusion is None else inclusion.to_bytes(),
     )
     if Path(path).is_dir():

@@ -10,7 +10,6 @@ continues where it stopped.
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,7 +42,8 @@ _watching: set[int] = set()
 class Plan:
     """What the user asked for: the whole or a quick look, and their own keys (n, d) with a width and a sparsity.
 
-    ``clinical`` is a folder of MIMIC-IV, or PhysioNet 2019's data, for the clinical regime.
+    ``names`` are those of the keys' columns, where they are known. ``clinical`` is a folder of MIMIC-IV, or PhysioNet
+    2019's data, for the clinical regime.
     """
 
     quick: bool = False
@@ -52,6 +52,7 @@ class Plan:
     sigma: float | None = None
     nu: float | None = None
     clinical: str | None = None
+    names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -226,16 +227,9 @@ def _exit_with(parent: int) -> None:
 
 def _by_ray(name: str, plan: Plan, tasks: Sequence[Task], jobs: int, address: str | None) -> Iterator[TaskRecord]:
     """Through a cluster at an address, or one that is started here and stopped again."""
-    ray = _load("ray", "cluster")
-    own = not ray.is_initialized()
-    if own:
-        _require_cluster(address)
-        where = {"num_cpus": jobs, "include_dashboard": False} if address is None else {"address": address}
-        try:
-            ray.init(log_to_driver=False, logging_level="ERROR", **where)
-        except (ConnectionError, ValueError, RuntimeError) as problem:
-            raise InputError(f"no Ray cluster answers at {address}: {str(problem).splitlines()[0]}") from None
-    try:
+    from expunge.cluster import ray_cluster
+
+    with ray_cluster(address, cores=jobs) as ray:
         shared = ray.put(plan)
         remote = ray.remote(num_cpus=1, max_retries=2)(perform)
         waiting = list(reversed(tasks))
@@ -246,19 +240,6 @@ def _by_ray(name: str, plan: Plan, tasks: Sequence[Task], jobs: int, address: st
             yield ray.get(ready[0])
             if waiting:
                 in_flight.append(remote.remote(name, shared, waiting.pop()))
-    finally:
-        if own:
-            ray.shutdown()
-
-
-def _require_cluster(address: str | None) -> None:
-    """Refuse an address that nobody answers: Ray itself would wait for minutes, and then end the process."""
-    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
-    if host and port.isdigit():
-        try:
-            socket.create_connection((host, int(port)), timeout=10.0).close()
-        except (OSError, OverflowError) as problem:
-            raise InputError(f"no Ray cluster answers at {address}: {problem}") from None
 
 
 def _one_thread() -> Any:

@@ -9,7 +9,6 @@ is the same, byte for byte, however many workers there were.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import json
@@ -228,6 +227,9 @@ def _locked(path: Path) -> Iterator[None]:
         lock = (path / ".lock").open("w")
     except OSError as problem:
         raise StoreError(f"cannot write to {path}: {problem.strerror or problem}") from None
+    # POSIX alone has it, and nothing but this needs it.
+    import fcntl
+
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

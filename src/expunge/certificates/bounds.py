@@ -61,6 +61,7 @@ from expunge.certificates.intervals import (
     similarity_enclosure,
     smallest_eigenvalue,
 )
+from expunge.display.card import Card, Displayed
 from expunge.errors import InputError
 from expunge.problem.problem import LARGEST, as_point, as_points, as_values, fewest_keys, refuse_masked
 from expunge.types import IndexArray, Matrix, Vector
@@ -104,7 +105,7 @@ class Sites:
 
 
 @dataclass(frozen=True, eq=False)
-class Bounds:
+class Bounds(Displayed):
     """Upper bounds on the distance to the exact optimum.
 
     gap          ‖c − c*‖² ≤ gap/2 by Lemma 2 alone
@@ -126,6 +127,24 @@ class Bounds:
     zero: Mask
     full: Mask
     _readout: _Readout | None = field(repr=False)
+
+    def _card(self) -> Card:
+        return Card(
+            title="Bounds on the errors of a state",
+            sentence=f"at every query whatever, the score is within {self.score:.1e} of the exact optimum's",
+            rows=(
+                ("proved to weigh nothing", f"{int(self.zero.sum())} of {self.zero.size} entries"),
+                ("proved to be at the cap", f"{int(self.full.sum())} of {self.full.size} entries"),
+            ),
+            details=(
+                ("every weight", f"within {self.coefficient:.1e}"),
+                ("offset", f"within {self.offset:.1e}"),
+                ("centre", f"within {self.centre:.1e}"),
+                ("duality gap", f"at most {self.gap:.1e}"),
+                ("rounding of a score", f"at most {self.evaluation:.1e}"),
+                ("smallest eigenvalue", f"at least {self.eigenvalue:.3g}, of the entries whose group is open"),
+            ),
+        )
 
     def readout_bound(self, queries: npt.ArrayLike) -> Vector:
         """‖o(q) − o*(q)‖₂ at queries (m, d) or (d,) → (m,), with the rounding of the fp64 readout."""

@@ -14,9 +14,8 @@ import math
 from typing import Final
 
 import numpy as np
-from numba import njit
-from scipy.linalg import eigvalsh
 
+from expunge.compilation import njit
 from expunge.types import Matrix, Vector
 
 __all__ = [
@@ -184,6 +183,8 @@ def smallest_eigenvalue(kernel: Matrix, radius: Matrix) -> float:
     n = kernel.shape[0]
     if n == 0:
         return math.inf
+    from scipy.linalg import eigvalsh
+
     computed = float(eigvalsh(kernel, subset_by_index=[0, 0])[0])
     backward = SAFE * gamma(2 * n + 16) * float(np.trace(kernel)) + 4.0 * UNIT * (1.0 + abs(computed))
     loss = backward + SAFE * float(radius.sum(axis=1).max()) + n * n * TINY

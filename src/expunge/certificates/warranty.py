@@ -39,12 +39,14 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from expunge.certificates.intervals import gamma, kernel_enclosure, similarity_enclosure
+from expunge.display.card import LISTED, Card, Displayed, counted
+from expunge.display.frame import Frame, Library, data_frame
 from expunge.problem.kernel import kernel_block
 from expunge.types import IndexArray, Matrix, Vector
 
@@ -57,6 +59,7 @@ __all__ = [
     "Status",
     "Warranties",
     "Warranty",
+    "WarrantyList",
     "archived_slack_is_negative",
 ]
 
@@ -67,8 +70,15 @@ Status = Literal["valid", "expired", "ended"]
 _WATCHES = 4
 
 
+_STATUS: Final = {
+    "valid": "its weight is proved to be zero: nothing that the memory says depends on it",
+    "expired": "not proved with the present entries; it may be valid again",
+    "ended": "an entry that was live at its pruning was erased, and its numbers are gone for good",
+}
+
+
 @dataclass(frozen=True)
-class Warranty:
+class Warranty(Displayed):
     """One row of `memory.warranties()`: where a pruned entry stands.
 
     ``status`` is ``valid`` (its weight is proved to be zero), ``expired`` (not proved under the present entries; it may
@@ -82,6 +92,56 @@ class Warranty:
     slack: float | None
     remaining: float | None
     status: Status
+
+    @property
+    def fraction(self) -> float:
+        """What is left of the slack, from 1 at the pruning to 0."""
+        if self.slack is None or self.remaining is None or not self.slack > 0.0:
+            return 0.0
+        return float(min(1.0, max(0.0, self.remaining / self.slack)))
+
+    def _card(self) -> Card:
+        kept = "kept aside" if self.mode == "archive" else "not kept"
+        return Card(
+            title=f"Warranty of entry {self.id}",
+            sentence=_STATUS[self.status],
+            rows=(("content", kept),),
+            details=_numbers(self),
+        )
+
+
+class WarrantyList(list[Warranty], Displayed):
+    """The answer of `memory.warranties()`: a list of `Warranty` that a notebook shows as one table."""
+
+    def to_frame(self, library: Library | None = None) -> Frame:
+        """A pandas or polars data frame with one row per pruned entry; see `Memory.to_frame`."""
+        columns = {
+            name: [getattr(row, name) for row in self] for name in ("id", "mode", "status", "slack", "remaining")
+        }
+        return data_frame(columns, library)
+
+    def _card(self) -> Card:
+        counts = {status: sum(row.status == status for row in self) for status in _STATUS}
+        said = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+        return Card(
+            title="Warranties",
+            sentence=f"{counted(len(self), 'pruned entry')}: {said}" if self else "no entry is pruned",
+            columns=("entry", "content", "status", "remaining slack") if self else (),
+            listing=tuple(
+                (row.id, "kept aside" if row.mode == "archive" else "not kept", row.status, _short(row.remaining))
+                for row in self[:LISTED]
+            ),
+            more=max(0, len(self) - LISTED),
+            details=tuple((status, _STATUS[status]) for status, count in counts.items() if count),
+        )
+
+
+def _numbers(row: Warranty) -> tuple[tuple[str, str], ...]:
+    return ("slack at the pruning", _short(row.slack)), ("slack now, at least", _short(row.remaining))
+
+
+def _short(number: float | None) -> str:
+    return "erased" if number is None else f"{number:.4g}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,22 +18,34 @@ from expunge.cli.commands import (
     add_entries,
     ask_memory,
     back_up,
+    draw_plot,
     export_ledger,
+    handle_requests,
+    issue_certificate,
+    keep_mirrors,
     maintain_store,
     make_keys,
+    manage_keys,
+    publish_ledger,
     remove_entries,
     run_audit,
     run_demo,
+    run_witness,
+    serve_notes,
     serve_store,
     show_store,
     sign_heads,
+    sweep_store,
+    tune_width,
     verify_artifacts,
+    warm_cache,
+    write_verifier,
 )
 from expunge.cli.context import DEFAULT_STORE, CommandContext, print_json_lines
 from expunge.cli.errors import DECLINED, READER_GONE, USAGE, print_error, report_error
 from expunge.errors import StoreError
 
-__all__ = ["app", "main"]
+__all__ = ["app"]
 
 HELP = """A memory you can delete from, and prove it.
 
@@ -53,8 +65,8 @@ class RootGroup(GroupWithExamples):
     examples = (
         "expunge demo",
         "expunge create icu-7 hours.csv --sigma 2 --nu 0.4",
-        "expunge delete icu-7 --subject patient-17",
-        "expunge verify log",
+        "expunge delete icu-7 --subject patient-17 --yes",
+        "expunge verify ledger",
     )
 
     def main(
@@ -116,11 +128,6 @@ app = typer.Typer(
 )
 
 
-def main() -> None:
-    """Run the command line; the entry point of the ``expunge`` script."""
-    app(prog_name="expunge")
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         print(f"expunge {expunge.__version__}")
@@ -134,12 +141,39 @@ def common_options(
         str, typer.Option("--store", metavar="URL", envvar="EXPUNGE_STORE", help="Where the memories are.")
     ] = DEFAULT_STORE,
     signing_key: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--signing-key",
-            metavar="PATH",
+            metavar="KEY",
             envvar="EXPUNGE_SIGNING_KEY",
-            help="Signing key (PEM) of the store; else STORE.key.",
+            help="Signing key of the store, PEM file or URI; else STORE.key.",
+        ),
+    ] = None,
+    head_key: Annotated[
+        str | None,
+        typer.Option(
+            "--head-key",
+            metavar="KEY",
+            envvar="EXPUNGE_HEAD_KEY",
+            help="Key that signs heads, where the signing key is not Ed25519.",
+        ),
+    ] = None,
+    pepper: Annotated[
+        Path | None,
+        typer.Option(
+            "--pepper",
+            metavar="FILE",
+            envvar="EXPUNGE_PEPPER",
+            help="Pepper of the store, where its key is in no file or was rotated; else STORE.pepper.",
+        ),
+    ] = None,
+    ledger_name: Annotated[
+        str | None,
+        typer.Option(
+            "--ledger-name",
+            metavar="NAME",
+            envvar="EXPUNGE_LEDGER_NAME",
+            help="Name of a new store's ledger, as hospital.example/ward: certificates show it.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
@@ -148,24 +182,36 @@ def common_options(
     ] = False,
 ) -> None:
     """Keep the options that stand before the command's name, for the command."""
-    typer_context.obj = CommandContext(store, signing_key, as_json)
+    typer_context.obj = CommandContext(store, signing_key, as_json, head_key, pepper, ledger_name)
     if typer_context.invoked_subcommand is None:
         print(typer_context.get_help())
 
 
 for module in (
     make_keys,
+    keep_mirrors,
+    manage_keys,
     add_entries,
     remove_entries,
+    handle_requests,
     maintain_store,
+    sweep_store,
     ask_memory,
     show_store,
+    draw_plot,
+    tune_width,
     export_ledger,
+    publish_ledger,
+    issue_certificate,
+    write_verifier,
     sign_heads,
     verify_artifacts,
     run_audit,
     back_up,
+    warm_cache,
     serve_store,
+    serve_notes,
+    run_witness,
     run_demo,
 ):
     module.register(app)

@@ -6,12 +6,13 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from expunge.cli.compilation_notice import compilation_noted
 from expunge.cli.context import DEFAULT_STORE, CommandContext
 from expunge.cli.errors import report_error
 from expunge.errors import ExpungeError
@@ -31,11 +32,11 @@ StoreOption = Annotated[
     ),
 ]
 SigningKeyOption = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--signing-key",
-        metavar="PATH",
-        help="Signing key (PEM) of the store; else $EXPUNGE_SIGNING_KEY.",
+        metavar="KEY",
+        help="Signing key of the store, PEM file or URI; else $EXPUNGE_SIGNING_KEY.",
         rich_help_panel=COMMON,
     ),
 ]
@@ -100,14 +101,18 @@ def command(app: typer.Typer, name: str, *, examples: Sequence[str], panel: str 
 
         @functools.wraps(function)
         def run(
-            *, typer_context: typer.Context, store: str | None, signing_key: Path | None, as_json: bool, **options: Any
+            *, typer_context: typer.Context, store: str | None, signing_key: str | None, as_json: bool, **options: Any
         ) -> None:
             above: CommandContext = typer_context.obj or CommandContext()
-            context = CommandContext(
-                store or above.url, signing_key or above.signing_key, as_json=as_json or above.as_json
+            context = replace(
+                above,
+                url=store or above.url,
+                signing_key=signing_key or above.signing_key,
+                as_json=as_json or above.as_json,
             )
             try:
-                function(context, **options)
+                with compilation_noted(context):
+                    function(context, **options)
                 sys.stdout.flush()
             except ExpungeError as problem:
                 raise typer.Exit(report_error(problem, as_json=context.as_json)) from None

@@ -6,6 +6,7 @@ many. Everything else (progress, questions, hints, errors) goes to standard erro
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -22,6 +23,7 @@ from expunge.ledger.file_writing import new_file
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.progress import Progress as ProgressBar
 
     from expunge.store import Store
 
@@ -50,20 +52,42 @@ class CommandContext:
     """The store, the signing key and the output format of one run."""
 
     url: str = DEFAULT_STORE
-    signing_key: Path | None = None
+    signing_key: str | None = None
     as_json: bool = False
+    head_key: str | None = None
+    pepper: Path | None = None
+    # What the ledger of a new store is called; the ledger of one that is there must be called that.
+    ledger_name: str | None = None
 
     @contextmanager
-    def store(self, *, create: bool = False) -> Iterator[Store]:
-        """The store, closed afterwards. A SQLite file that is not there is only made where `create` says so."""
+    def store(
+        self, *, create: bool = False, carry_out: bool = True, memory_budget: str | None = None
+    ) -> Iterator[Store]:
+        """The store, closed afterwards. A SQLite file that is not there is only made where `create` says so.
+
+        Erasures that are due are carried out first, unless `carry_out` is false.
+        """
         file = self.file
         if file is not None and not file.exists() and not create:
             raise StoreError(
                 f"there is no store at {file}; name one with --store or $EXPUNGE_STORE, or make one with expunge create"
             )
-        from expunge.store import open as open_store
+        gc.disable()
+        try:
+            from expunge.store import open as open_store
+        finally:
+            gc.enable()
 
-        with open_store(self.url, self.signing_key, passphrase=self.passphrase) as store:
+        with open_store(
+            self.url,
+            self.signing_key,
+            head_key=self.head_key,
+            pepper=self.pepper,
+            passphrase=self.passphrase,
+            origin=self.ledger_name,
+            carry_out=carry_out,
+            memory_budget=memory_budget,
+        ) as store:
             yield store
 
     @property
@@ -122,9 +146,20 @@ class CommandContext:
         if not self.as_json:
             self.err.print(text, style="dim", markup=False)
 
-    def confirm(self, question: str) -> None:
-        """Ask before something that cannot be undone, if there is someone to ask."""
-        if interactive():
+    def require_consent(self, yes: bool) -> None:
+        """Refuse what cannot be undone where --yes is not given and nobody is there to ask.
+
+        Call it before the store is opened, so that nothing is touched.
+        """
+        if not yes and not interactive():
+            raise InputError(
+                "this cannot be undone, and nobody is at the terminal to ask: say --yes; nothing was done",
+                code="confirmation-missing",
+            )
+
+    def confirm(self, question: str, yes: bool) -> None:
+        """Ask before something that cannot be undone, unless --yes has answered."""
+        if not yes:
             import typer
 
             typer.confirm(escape_controls(question), abort=True, err=True)
@@ -132,13 +167,34 @@ class CommandContext:
     @contextmanager
     def progress(self, label: str, total: int | None) -> Iterator[Callable[[], None]]:
         """A bar on standard error while something takes long; call what it gives once per step."""
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        shown = not self.as_json and self.err.is_terminal
-        with Progress(*columns, console=self.err, transient=True, disable=not shown) as bar:
+        with self._bar() as bar:
             task = bar.add_task(label, total=total)
             yield lambda: bar.advance(task)
+
+    @contextmanager
+    def stages(self, label: str) -> Iterator[Callable[[str, int, int], None]]:
+        """A bar for work that tells what is under way, how much of it is done, and of how much."""
+        with self._bar() as bar:
+            task = bar.add_task(label, total=None)
+
+            def show(stage: str, done: int, total: int) -> None:
+                # Nothing done yet is a bar that moves, since it may be over at once. An update to None changes nothing.
+                bar.tasks[task].total = total if done else None
+                bar.update(task, description=f"{label}: {stage}", completed=done)
+
+            yield show
+
+    def _bar(self) -> ProgressBar:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        shown = not self.as_json and self.err.is_terminal
+        return Progress(*columns, console=self.err, transient=True, disable=not shown)
 
 
 def interactive() -> bool:

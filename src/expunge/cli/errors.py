@@ -25,7 +25,13 @@ _HINTS = {
     "envelope-signer-unknown": "is --trust the key that this was signed with?",
     "note-signer-unknown": "is --trust the key of this log?",
     "signing-key-locked": f"set ${PASSPHRASE_VARIABLE}",
+    "ledger-size-mismatch": "get every leaf, and the head that was signed over them",
+    "ledger-root-mismatch": "get every leaf, and the head that was signed over them",
+    "ledger-receipt-invalid": "is --trust the key of this ledger, and is the file whole?",
+    "ledger-time-future": "is this machine's clock right? --now states another time",
 }
+# Whoever has the keys said two things that cannot both be true.
+_CONTRADICTION = "the ledger contradicts itself: keep this copy and its head, and ask whoever signed it to explain"
 
 
 def report_error(problem: BaseException, *, as_json: bool) -> int:
@@ -46,7 +52,8 @@ def report_error(problem: BaseException, *, as_json: bool) -> int:
 def one_line(problem: BaseException) -> str:
     """The message on one line, with what to do about it where that is not obvious."""
     message = " ".join(str(problem).split()) or "no message"
-    hint = _HINTS.get(_code(problem))
+    code = _code(problem)
+    hint = _HINTS.get(code, _CONTRADICTION if code.startswith("ledger-") else None)
     return message if hint is None else f"{message} ({hint})"
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,53 +20,54 @@ from rich.table import Table
 from rich.text import Text
 
 from expunge.cli.context import CommandContext, escape_controls, print_json_lines
-from expunge.problem.tolerances import PUBLISHED
+from expunge.display.card import counted
+from expunge.display.outcomes import OUTCOMES
+from expunge.problem.tolerances import NEARBY, PUBLISHED
 
 if TYPE_CHECKING:
     from expunge.attestation.evidence import Prior
     from expunge.ledger.receipt_format import Predicate, Sizes
-    from expunge.store import Preview, SignedReceipt, Store, StoredMemory
+    from expunge.preprocessing import Preprocessing
+    from expunge.problem.judgement import Judgement
+    from expunge.store import JointErasure, Preview, SignedReceipt, Store, StoredMemory, SubjectErasure, SubjectSearch
 
 __all__ = [
+    "NARROWEST",
     "NOT_COVERED",
     "OUTCOMES",
     "SafeConsole",
+    "column_listing",
     "counted",
     "duration_text",
     "erasure_complete",
     "event_rows",
     "fields",
     "group_sizes",
+    "judgement_line",
+    "judgement_text",
     "listing",
     "preview_content",
     "preview_rows",
     "receipt_panel",
+    "search_content",
+    "search_rows",
+    "shell_word",
     "show_edit",
     "show_verified",
     "signed_receipt_panel",
+    "similarity_text",
     "snippet",
+    "value_lines",
+    "value_text",
     "verified_line",
 ]
 
-# What each outcome means, in one line.
-OUTCOMES = {
-    "created": "fitted, checked and stored",
-    "admitted": "the entry was added, and the new state passed its check",
-    "certified_zero": "the removed weights were zero: nothing that the memory says has changed",
-    "decrement": "solved again without the removed entries, and checked",
-    "rescued": "the first path failed the check; a stricter solve passed it",
-    "refused": "nothing was changed",
-    "noop": "there was nothing to do",
-    "pruned": "entries proved to weigh nothing were set aside, under warranty",
-    "rebuilt": "solved afresh at a new cap, which is a different reference",
-    "expired": "certificates of pruned entries have expired or ended",
-    "restored": "the memory went back to an older state",
-}
 COVERAGE = {
     "fresh_fit": "the memory equals a fresh fit of its entries at the same cap",
     "fresh_fit_at_new_cap": "the memory equals a fresh fit at the new cap; nothing is said about the old one",
     "no_readout_change": "the removed coefficients were exactly zero: no readout changes",
     "no_readout_change_under_warranty": "the pruned coefficients are proved zero: no readout changes under warranty",
+    "no_entry_left": "no entry is left, live or archived",
     "nothing": "nothing",
 }
 # The words of `expunge.memory.receipt.DOES_NOT_COVER`, which a verifier does not load.
@@ -82,6 +85,8 @@ _WARRANTIES = (
     ("expired", "expired"),
     ("ended", "ended for good"),
 )
+# Characters of a name that are shown at least.
+NARROWEST = 12
 # Only a state that passes is published.
 _CHECKED = f"passed: every error is within {PUBLISHED:.0e}"
 
@@ -134,11 +139,13 @@ def show_edit(
 
 def preview_content(name: str, preview: Preview) -> dict[str, Any]:
     """A dry run as ``--json`` prints it."""
-    return {"name": name, "dry_run": True, **vars(preview)}
+    return {"name": name, "dry_run": True, **preview.to_json()}
 
 
 def preview_rows(name: str, preview: Preview) -> list[tuple[str, str]]:
     """A dry run as a person reads it."""
+    from expunge.preprocessing.outdated import outdated_text
+
     rows = [("dry run", f"{name}: nothing was changed"), ("outcome", preview.outcome)]
     if preview.reason is not None:
         return [*rows, ("because", preview.reason)]
@@ -147,26 +154,100 @@ def preview_rows(name: str, preview: Preview) -> list[tuple[str, str]]:
         (preview.expired, "would expire"),
         (preview.reactivated, "would come back from the archive"),
     ]
+    caps = preview.cap_before, preview.cap
+    more = (
+        f"; {preview.deletable} more, archived ones too, could be deleted before the cap changes"
+        if preview.size
+        else ""
+    )
     return [
         *rows,
         ("entries", _names(preview.applied)),
-        ("left", f"{preview.size} live; {preview.deletable} more could be deleted"),
+        ("made from others", _names([str(one) for one in preview.derived]) if preview.derived else ""),
+        *((f"in {other}", _elsewhere(one)) for other, one in preview.elsewhere.items()),
+        ("left", f"{preview.size} live{more}"),
+        ("cap", _refit(preview.outcome, len(preview.applied), preview.size, *caps, "would be")),
         ("weights", f"{preview.changed_coefficients} would change"),
-        ("readout", f"changes by at most {preview.readout_change:.2%} of the value range at {preview.probes} keys"),
+        ("readout", preview.readout_text),
         ("warranties", ", ".join(f"{len(names)} {text}" for names, text in changed if names)),
         ("note", preview.notice or ""),
+        ("outdated", outdated_text(preview.outdated)),
     ]
+
+
+def _elsewhere(preview: Preview) -> str:
+    """What would be done in another memory."""
+    return preview.reason or f"{_names([str(one) for one in preview.derived])} would go, too"
+
+
+def joint_rows(erasure: JointErasure) -> list[Field]:
+    """What an erasure did in several memories, as a person reads it."""
+    held = [f"{name}: {_names(ids)}" for name, ids in erasure.held.items()]
+    return [
+        *(
+            (f"in {part.memory}", part.reason or f"{_names(part.applied)} removed")
+            for part in erasure.memories
+            if part.applied or part.reason
+        ),
+        ("kept by holds", "\n".join(held)),
+        ("not read", ", ".join(erasure.not_read)),
+        ("summary", "" if erasure.index is None else f"leaf {erasure.index} (expunge log {erasure.index})"),
+    ]
+
+
+def search_content(search: SubjectSearch | SubjectErasure) -> dict[str, Any]:
+    """What a search for a subject did not reach and what looks alike, as ``--json`` prints it."""
+    return {
+        "not_searched": [vars(one) for one in search.not_searched],
+        "look_alikes": [one.to_json() for one in search.look_alikes],
+    }
+
+
+def search_rows(search: SubjectSearch | SubjectErasure) -> list[tuple[str, str]]:
+    """The same as a person reads it."""
+    alike = [
+        f"{shell_word(one.subject)} ({counted(one.entries, 'entry')} in {counted(len(one.memories), 'memory')})?"
+        for one in search.look_alikes
+    ]
+    rows = [("did you mean" if number == 0 else "or", text) for number, text in enumerate(alike)]
+    return [*rows, ("not searched", "; ".join(map(str, search.not_searched)))]
+
+
+def shell_word(text: str) -> str:
+    """A text in quotes, to be typed again: what cannot be seen or told apart is spelled as bash and zsh read it."""
+    # Marks that belong to their letters are seen; those of a decomposed text look like letters of another one.
+    hidden = "CZ" if unicodedata.is_normalized("NFC", text) else "CZM"
+    spelled = [
+        _spelled(character) if character != " " and unicodedata.category(character)[0] in hidden else None
+        for character in text
+    ]
+    if not any(spelled):
+        return shlex.quote(text) if "'" in text else f"'{text}'"
+    escaped = {"'": "\\'", "\\": "\\\\"}
+    parts = (code or escaped.get(character, character) for code, character in zip(spelled, text, strict=True))
+    return f"$'{''.join(parts)}'"
+
+
+def _spelled(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def receipt_panel(receipt: SignedReceipt, *, title: str, extra: Iterable[Field] = ()) -> Panel:
     """A fresh receipt, which still knows its entries by id."""
+    from expunge.preprocessing.outdated import outdated_text
+
     # A rescue is shown to whoever runs the command, and is in no record of the edit.
     outcome = receipt.outcome if receipt.measured is None else receipt.measured.outcome
     counts = {word: len(receipt.details.get(word, ())) for word, _ in _WARRANTIES}
     rows: list[Field] = [
         ("outcome", _outcome(outcome)),
         ("entries", _names(receipt.applied)),
+        *(() if receipt.elsewhere is None else joint_rows(receipt.elsewhere)),
+        ("cap", _refit_of(receipt)),
+        ("width", _new_width(receipt.details)),
         ("warranties", _warranties(counts)),
+        ("outdated", outdated_text(receipt.outdated)),
         ("check", _CHECKED),
         ("state", f"{receipt.state_before[:16]}… → {receipt.state_after[:16]}…"),
         ("covers", receipt.covers),
@@ -189,6 +270,7 @@ def signed_receipt_panel(stated: Predicate, *, title: str, extra: Iterable[Field
             f"{listed.count} by commitment: {shown}{', …' if listed.count > 3 else ''}" if listed.count else "none",
         ),
         ("left", f"{_sizes(stated.after)} (before: {_sizes(stated.before)})"),
+        *_new_problem(stated),
         ("warranties", _warranties(counts)),
         ("refused for", "" if stated.refusal is None else stated.refusal.reason.replace("_", " ")),
         ("check", _CHECKED),
@@ -200,19 +282,35 @@ def signed_receipt_panel(stated: Predicate, *, title: str, extra: Iterable[Field
     return _panel(rows, stated.outcome, title)
 
 
+def _new_problem(stated: Predicate) -> list[Field]:
+    """Cap and width, of an edit that may change them."""
+    if stated.covers != "fresh_fit_at_new_cap":
+        return []
+    return [("cap", f"{stated.problem.cap:.6g}"), ("width", f"{stated.problem.sigma:g}")]
+
+
 def event_rows(event: dict[str, Any]) -> list[Field]:
     """What a signed event of a store states: a hold, a release, a memory dropped, a subject erased."""
     facts = dict(event["facts"])
-    memories = facts.pop("memories", None)
+    memories, findings = facts.pop("memories", None), facts.pop("findings", None)
     rows: list[Field] = [
         ("event", f"{event['event'].replace('_', ' ')}{'' if erasure_complete(event) else ', NOT COMPLETE'}"),
         ("when", event["time"]),
         ("memory", event["memory"] or ""),
     ]
-    rows += [(name, str(fact)) for name, fact in facts.items()]
+    for name, fact in facts.items():
+        if fact is None:
+            continue
+        if isinstance(fact, bool):
+            fact = "yes" if fact else "no"
+        many = fact.get("count") if isinstance(fact, dict) else len(fact) if isinstance(fact, list | tuple) else None
+        rows.append((name, str(fact) if many is None else f"{many} by commitment"))
     for part in memories or []:
         erased = f"{counted(part['entries'], 'entry')} of memory {part['memory']}"
         rows.append(("erased", f"{erased}: {part['outcome']}, leaf {part['leaf']}"))
+    for part in findings or []:
+        found = ", ".join(f"{part[word]} {word.replace('_', ' ')}" for word in part if word not in ("leaf", "entries"))
+        rows.append(("copies", f"{counted(part['entries'], 'entry')} of leaf {part['leaf']}: {found}"))
     return rows
 
 
@@ -248,25 +346,116 @@ def fields(rows: Iterable[Field]) -> Table:
     return table
 
 
-def listing(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Sequence[str] = ()) -> Table:
-    """Rows under a header; columns in `right` are numbers; the last column gives way where space is short."""
+def listing(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    right: Sequence[str] = (),
+    yields: int = -1,
+    whole: bool = False,
+) -> Table:
+    """Rows under a header; columns in `right` are numbers.
+
+    Where space is short the column `yields` gives way, the last one by default: it is cut, or, where it is to be seen
+    `whole`, wrapped.
+    """
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
-    last = len(columns) - 1
+    last = range(len(columns))[yields]
     for place, column in enumerate(columns):
         # Rich takes space from columns that may wrap before it touches the others.
-        table.add_column(column, justify="right" if column in right else "left", no_wrap=place != last)
+        narrowest = NARROWEST if yields == place else None
+        table.add_column(
+            column, justify="right" if column in right else "left", no_wrap=place != last, min_width=narrowest
+        )
     for row in rows:
         cells = [cell if isinstance(cell, Text) else Text(cell) for cell in row]
-        cells[last].no_wrap, cells[last].overflow = True, "ellipsis"
+        if not whole:
+            cells[last].no_wrap, cells[last].overflow = True, "ellipsis"
         table.add_row(*cells)
     return table
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """A number and its noun: 1 entry, 2 entries."""
-    if many is None:
-        many = one[:-1] + "ies" if one.endswith("y") else one + "s"
-    return f"{count} {one if count == 1 else many}"
+def judgement_text(judgement: Judgement) -> str:
+    """Where a point lies, in words."""
+    return ("inside" if judgement.inside else "outside") + ("" if judgement.nearby else ", no entry nearby")
+
+
+def judgement_line(judgement: Judgement) -> str:
+    """Where a point lies, and how far from the boundary."""
+    return f"{judgement_text(judgement)}, {judgement.distance:+.4g} from the boundary"
+
+
+def value_lines(numbers: Iterable[float], preprocessing: Preprocessing | None) -> str:
+    """A value or a readout, one line per column where the memory has columns, else one line."""
+    if preprocessing is None:
+        return value_text(numbers, None)
+    widest = max(len(column.name) for column in preprocessing.values)
+    return "\n".join(
+        f"{column.name:{widest}}  {number:.6g}" + (f" {column.unit}" if column.unit else "")
+        for column, number in zip(preprocessing.values, numbers, strict=True)
+    )
+
+
+def column_listing(preprocessing: Preprocessing) -> Table:
+    """The columns of a memory: what each is for, its unit, and what makes a coordinate of a measurement."""
+    roles: dict[str, list[str]] = {}
+    for role, columns in (("key", preprocessing.keys), ("value", preprocessing.values)):
+        for column in columns:
+            roles.setdefault(column.name, []).append(role)
+    # Only keys are scaled: the entry of a column that is both is that of the key.
+    every = {column.name: column for column in (*preprocessing.values, *preprocessing.keys)}
+    numbers = ("centre", "scale", "fill")
+    rows = [
+        [
+            name + ("" if every[name].unit is None else f" [{every[name].unit}]"),
+            "+".join(roles[name]),
+            *("" if getattr(every[name], what) is None else f"{getattr(every[name], what):.6g}" for what in numbers),
+        ]
+        for name in roles
+    ]
+    return listing(["column", "role", *numbers], rows, right=numbers, yields=0)
+
+
+def value_text(numbers: Iterable[float], preprocessing: Preprocessing | None) -> str:
+    """A value or a readout, with the names and units of its columns where the memory has them."""
+    shown = [f"{number:.6g}" for number in numbers]
+    if preprocessing is not None:
+        columns = zip(preprocessing.values, shown, strict=True)
+        shown = [f"{column.name} {text}{f' {column.unit}' if column.unit else ''}" for column, text in columns]
+    return ", ".join(shown)
+
+
+def similarity_text(similarity: float) -> str:
+    """A similarity to three digits; below that, that it is."""
+    return f"{similarity:.3f}" if similarity >= NEARBY else "< 0.001"
+
+
+def _refit_of(receipt: SignedReceipt) -> str:
+    """What became of the cap, where fewer entries were left than it needs; the sizes are those that were signed."""
+    if receipt.outcome != "refitted":
+        return ""
+    from expunge.ledger.envelope import parse_envelope
+    from expunge.ledger.receipt_parsing import parse_predicate
+    from expunge.ledger.statement import parse_statement
+
+    left = parse_predicate(parse_statement(parse_envelope(receipt.envelope).payload)).after.live
+    caps = receipt.details["cap_before"], receipt.details["cap"]
+    return _refit(receipt.outcome, len(receipt.applied), left, *caps, "were")
+
+
+def _new_width(details: Mapping[str, Any]) -> str:
+    """The width, where an edit has changed it."""
+    return f"{details['sigma_before']:g} → {details['sigma']:g}" if "sigma_before" in details else ""
+
+
+def _refit(outcome: str, removed: int, left: int, before: float, after: float, were: str) -> str:
+    """A refit at a larger cap, in a sentence; of other outcomes nothing."""
+    if outcome != "refitted":
+        return ""
+    return (
+        f"{removed} of {counted(removed + left, 'entry')} {were} removed. Too few {were} left for the old cap, "
+        f"so the remaining {left} {were} fitted again at cap {after:.6g} (was {before:.6g})."
+    )
 
 
 def _short(digest: str | None) -> str:

@@ -5,7 +5,7 @@
 
 The samples need nothing but NumPy; `mimic_iv` and `physionet2019` read clinical data sets that you have, with the
 ``clinical`` extra, and `locomo` reads conversations, with the ``embeddings`` extra. It imports `expunge.problem` and,
-for payloads, `expunge.memory.entries`. Start at `bundled`, then `cohorts`; `table_files` reads tables of one's own.
+for payloads, `expunge.memory.entries`. Start at `bundled`, then `cohorts`.
 """
 
 from __future__ import annotations

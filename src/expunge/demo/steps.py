@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from expunge.cli.output import duration_text, fields, listing, signed_receipt_panel, snippet
+from expunge.cli.output import duration_text, fields, judgement_line, listing, signed_receipt_panel, snippet
 from expunge.demo.demo_run import DemoRun, text_grid
 from expunge.errors import StoreError, VerificationError
 
@@ -55,6 +55,7 @@ def ask(demo: DemoRun, store: Store, hours: Sample, chats: Sample) -> None:
     answer = store["icu"].read(hours.queries[HOUR_ROW])[0]
     demo.facts["answer"] = float(answer[0])
     demo.show(f"Hours like it: oxygen saturation {answer[0]:.1f}%, vital signs out of limits in {answer[1]:.0%}.")
+    demo.show(f"The query is {judgement_line(store['icu'].judge(hours.queries[HOUR_ROW])[0])}. Who carries the answer:")
     demo.show(_hit_table(store["icu"], hours.queries[HOUR_ROW], 3, _vitals), "")
     demo.show(_question_line(chats.query_texts[QUESTION_ROW]))
     demo.show(_hit_table(store["conversations"], chats.queries[QUESTION_ROW], 3, lambda payload: payload["query"]))
@@ -135,6 +136,7 @@ def verify(demo: DemoRun, store: Store, receipt: SignedReceipt, prior: Prior) ->
     """Write the files of the erasure, and verify each."""
     from expunge.attestation.evidence import write_evidence
     from expunge.ledger.note import NoteKey
+    from expunge.ledger.signing import VerifyingKey
     from expunge.verify import verify_consistency, verify_evidence, verify_inclusion, verify_receipt
 
     folder, icu = demo.folder, store["icu"]
@@ -144,7 +146,7 @@ def verify(demo: DemoRun, store: Store, receipt: SignedReceipt, prior: Prior) ->
     bundle = folder / "evidence" / "erasure.zip"
     write_evidence(bundle, prior, icu.version, receipt.envelope, prove=True, inclusion=inclusion)
     trusted = NoteKey.from_text((folder / "log.vkey").read_text(encoding="utf-8").strip())
-    keys, log_keys, origin = [trusted.public], [trusted], trusted.name
+    keys, log_keys, origin = [VerifyingKey(trusted.public.raw)], [trusted], trusted.name
     envelope = (folder / "receipts" / "erasure.json").read_bytes()
     inclusion_file = (folder / "receipts" / "erasure.tlog-proof").read_bytes()
     kept, extension = (folder / "head-kept.txt").read_bytes(), store.consistency(2).to_bytes()
@@ -181,8 +183,7 @@ def tamper(demo: DemoRun, store: Store, receipt: SignedReceipt, prior: Prior) ->
     from expunge.ledger.envelope import parse_envelope, sign_statement
     from expunge.ledger.signing import SigningKey
     from expunge.ledger.statement import parse_statement
-    from expunge.store import EVENT_TYPE
-    from expunge.verify import verify_evidence, verify_inclusion, verify_log, verify_receipt
+    from expunge.verify import verify_evidence, verify_inclusion, verify_ledger, verify_receipt
 
     keys, log_keys, origin = [store.public_key], [store.log_key], store.origin
     genuine = parse_envelope(receipt.envelope)
@@ -209,7 +210,7 @@ def tamper(demo: DemoRun, store: Store, receipt: SignedReceipt, prior: Prior) ->
         ),
         (
             "the erasure cut out of the log",
-            lambda: verify_log(shortened, head, keys, log_keys, origin, also=(EVENT_TYPE,)),
+            lambda: verify_ledger(shortened, head, keys, log_keys, origin),
         ),
     ]
     rows: list[list[str | Text]] = []

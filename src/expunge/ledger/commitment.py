@@ -5,9 +5,10 @@ payload; its *commitment* hashes the blind with key and value. Salt and blind ar
 afterwards nobody can confirm a guess at its content, however good. While it lives, its blind opens the
 commitment for key and value alone, so that an auditor can recompute the numbers without learning whose they are.
 
-A state digest covers cap, width, every commitment in ascending order, and the *weights digest* of offset and
-coefficients. The latter is blinded by every entry of the state. Otherwise a digest would confirm guesses:
-whoever holds the other entries could add a guess at an erased one, solve, and compare bits.
+A state digest covers cap, width, every commitment in ascending order, the *weights digest* of offset and
+coefficients, and the columns where the memory has them. The weights digest is blinded by every entry of the state.
+Otherwise a digest would confirm guesses: whoever holds the other entries could add a guess at an erased one, solve, and
+compare bits.
 
 Whoever still has the salt and the whole entry shows with `verify_commitment` which entry a receipt named; whoever was
 given the blind checks key and value alone with `verify_vectors`, and learns nothing of id, subject or payload.
@@ -137,11 +138,16 @@ def weights_digest(offset: float, coefficients: Vector, veil: bytes) -> bytes:
     return digest.digest()
 
 
-def state_digest(cap: float, sigma: float, commitments: AnyArray, weights: bytes) -> str:
-    """SHA-256, in hex, of a state: commitments (n, 32) in ascending order, and the weights digest."""
+def state_digest(cap: float, sigma: float, commitments: AnyArray, weights: bytes, columns: bytes = b"") -> str:
+    """SHA-256, in hex, of a state: commitments (n, 32) in ascending order, the weights digest, and that of the columns
+    where there are any. The columns of an empty memory are left out: its state is a function of the width alone, so
+    that whoever replays a ledger knows it.
+    """
     digest = hashlib.sha256(_STATE + _STATE_HEAD.pack(cap, sigma, commitments.shape[0]))
     digest.update(_contiguous(commitments))
     digest.update(weights)
+    if commitments.shape[0]:
+        digest.update(columns)
     return digest.hexdigest()
 
 

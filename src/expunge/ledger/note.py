@@ -16,7 +16,10 @@ from dataclasses import dataclass, replace
 
 from expunge.errors import InputError, VerificationError
 from expunge.ledger.encoding import decode_base64, encode_base64
-from expunge.ledger.signing import PUBLIC_KEY_SIZE, SigningKey, VerifyingKey
+from expunge.ledger.mldsa import PUBLIC_KEY_SIZE as MLDSA_KEY_SIZE
+from expunge.ledger.mldsa import MldsaVerifyingKey
+from expunge.ledger.signing import PUBLIC_KEY_SIZE, Signer, VerifyingKey
+from expunge.ledger.verifying_key import KeyAlgorithm
 
 __all__ = [
     "MAX_NOTE_BYTES",
@@ -26,6 +29,7 @@ __all__ = [
     "NoteSignature",
     "SignedNote",
     "parse_note",
+    "parse_signature_lines",
     "sign_note",
     "verify_note",
 ]
@@ -44,6 +48,12 @@ class NoteAlgorithm(enum.IntEnum):
 
     ED25519 = 0x01
     COSIGNATURE_V1 = 0x04
+    COSIGNATURE_MLDSA_44 = 0x06
+
+    @property
+    def cosigns(self) -> bool:
+        """Whether keys of this type make cosignatures, and no others."""
+        return self is not NoteAlgorithm.ED25519
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +61,19 @@ class NoteKey:
     """A named public key for notes: what C2SP writes as a *vkey*."""
 
     name: str
-    public: VerifyingKey
+    public: VerifyingKey | MldsaVerifyingKey
     algorithm: NoteAlgorithm = NoteAlgorithm.ED25519
 
     def __post_init__(self) -> None:
         if not _is_key_name(self.name):
             raise InputError(f"{self.name!r} is not a key name: it is empty or has a space, a plus or a control")
+        if (self.algorithm is NoteAlgorithm.COSIGNATURE_MLDSA_44) != isinstance(self.public, MldsaVerifyingKey):
+            raise InputError(f"the key of {self.name} is not one of signature type 0x{self.algorithm:02x}")
+        if isinstance(self.public, VerifyingKey) and self.public.algorithm is not KeyAlgorithm.ED25519:
+            raise InputError(
+                f"{self.name} has a key of {self.public.algorithm.value}; heads are signed and cosigned with Ed25519",
+                code="signing-key-wrong-type",
+            )
 
     @property
     def key_id(self) -> bytes:
@@ -81,9 +98,11 @@ class NoteKey:
             raise InputError(
                 f"the verifier key of {name} has signature type 0x{material[0]:02x}", code="verifier-key-unsupported"
             )
-        if len(material) != 1 + PUBLIC_KEY_SIZE:
+        algorithm = NoteAlgorithm(material[0])
+        mldsa = algorithm is NoteAlgorithm.COSIGNATURE_MLDSA_44
+        if len(material) != 1 + (MLDSA_KEY_SIZE if mldsa else PUBLIC_KEY_SIZE):
             raise InputError(f"the verifier key of {name} has {len(material) - 1} bytes", code="verifier-key-malformed")
-        key = cls(name, VerifyingKey(material[1:]), NoteAlgorithm(material[0]))
+        key = cls(name, MldsaVerifyingKey(material[1:]) if mldsa else VerifyingKey(material[1:]), algorithm)
         if key.key_id.hex() != key_id:
             raise InputError(
                 f"the verifier key of {name} has id {key.key_id.hex()}, not {key_id}", code="verifier-key-id-mismatch"
@@ -99,6 +118,10 @@ class NoteSignature:
     key_id: bytes
     signature: bytes
 
+    def to_bytes(self) -> bytes:
+        """Return the line with its newline."""
+        return f"{_SIGNATURE_MARK}{self.name} {encode_base64(self.key_id + self.signature)}\n".encode()
+
 
 @dataclass(frozen=True, slots=True)
 class SignedNote:
@@ -109,10 +132,7 @@ class SignedNote:
 
     def to_bytes(self) -> bytes:
         """Return the note as stored and sent."""
-        lines = [
-            f"{_SIGNATURE_MARK}{line.name} {encode_base64(line.key_id + line.signature)}\n" for line in self.signatures
-        ]
-        return self.text + b"\n" + "".join(lines).encode("utf-8")
+        return self.text + b"\n" + b"".join(line.to_bytes() for line in self.signatures)
 
     def with_signature(self, signature: NoteSignature) -> SignedNote:
         """Return the note with one more line at its end; where no reader would take it, InputError."""
@@ -152,7 +172,16 @@ def parse_note(data: bytes) -> SignedNote:
     return SignedNote(content[: at + 1].encode("utf-8"), tuple(_parse_line(line) for line in lines))
 
 
-def sign_note(text: bytes, name: str, key: SigningKey) -> SignedNote:
+def parse_signature_lines(data: bytes) -> tuple[NoteSignature, ...]:
+    """Read bare signature lines, which a witness returns, to be put under the note that they are over."""
+    # The parser of notes reads them under a text that no line is over.
+    note = parse_note(b"\n\n" + data)
+    if note.text != b"\n":
+        raise VerificationError("an empty line stands among signature lines", code="note-signature-line-malformed")
+    return note.signatures
+
+
+def sign_note(text: bytes, name: str, key: Signer) -> SignedNote:
     """Sign a text that ends in a newline as the key called ``name``."""
     try:
         content = text.decode("utf-8")

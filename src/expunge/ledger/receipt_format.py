@@ -1,24 +1,27 @@
-"""What a receipt states: the predicate ``urn:expunge:receipt:v2``. Format: ``docs/formats/receipt.md``.
+"""What a receipt states: the predicate ``urn:expunge:receipt:v3``. Format: ``docs/formats/receipt.md``.
 
 :func:`parse_predicate` accepts a statement only if it has exactly the fields listed here, each in its one
 spelling, and if they agree with each other: the outcome with the action, the entries before and after with what was
 applied. It trusts nobody; signatures are :mod:`expunge.ledger.envelope`'s.
 
-A predicate holds no content, no id and no subject, and no free text. Entries are salted commitments; a memory is a
-random UUID, because its name may be somebody's and a hash of a name can be guessed. It holds no measurement, either:
-residuals, paths and times depend on an erased entry, and would confirm a guess at it. The document lists what each
-field still tells of one.
+A predicate holds no content, no id and no subject, and no free text. Entries, cases and actors are salted commitments;
+a memory is a random UUID, because its name may be somebody's and a hash of a name can be guessed. It holds no
+measurement, either: residuals, paths and times depend on an erased entry, and would confirm a guess at it. The document
+lists what each field still tells of one.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Final, Literal
 
 from expunge.errors import InputError, VerificationError
 from expunge.ledger.encoding import Json, encode_float
+from expunge.ledger.merkle.hashing import leaf_hash
 from expunge.ledger.statement import Statement, Subject
+from expunge.problem.check_kind import CheckKind
 from expunge.problem.tolerances import ACCEPTANCE, PARTITION_THRESHOLD, PUBLISHED
 
 __all__ = [
@@ -35,12 +38,13 @@ __all__ = [
     "Pruning",
     "Reason",
     "Refusal",
+    "RequestStated",
     "Sizes",
     "Solver",
 ]
 
-PREDICATE_TYPE: Final = "urn:expunge:receipt:v2"
-# A statement has room for about 60,000.
+PREDICATE_TYPE: Final = "urn:expunge:receipt:v3"
+# A statement has room for about 60,000; longer lists follow their receipt in events of the kind ``listed``.
 MAX_LISTED: Final = 50_000
 
 Action = Literal["creation", "admission", "deletion", "pruning", "rebuild", "expiry", "restoration"]
@@ -49,6 +53,8 @@ Outcome = Literal[
     "admitted",
     "certified_zero",
     "decrement",
+    "refitted",
+    "emptied",
     "refused",
     "noop",
     "pruned",
@@ -56,10 +62,15 @@ Outcome = Literal[
     "expired",
     "restored",
 ]
-Reason = Literal["too_few_entries", "no_acceptable_state", "would_end_warranties", "legal_hold", "state_conflict"]
+Reason = Literal["no_acceptable_state", "would_end_warranties", "legal_hold"]
 Mode = Literal["archive", "forget"]
 Coverage = Literal[
-    "fresh_fit", "fresh_fit_at_new_cap", "no_readout_change", "no_readout_change_under_warranty", "nothing"
+    "fresh_fit",
+    "fresh_fit_at_new_cap",
+    "no_entry_left",
+    "no_readout_change",
+    "no_readout_change_under_warranty",
+    "nothing",
 ]
 
 DOES_NOT_COVER: Final = (
@@ -74,10 +85,10 @@ TOLERANCES: Final = {
     "partition": encode_float(PARTITION_THRESHOLD),
     "published": encode_float(PUBLISHED),
 }
-# What the check of the state after the edit came to; no other verdict is ever signed.
+# What the check of the state after the edit came to; no other verdict is ever signed. Its kind stands beside it.
 CHECK: Final[dict[str, Json]] = {"passed": True, "tolerance": "published"}
 # Refusals whose two numbers are counts of entries or certificates; the others have none.
-COUNTED: Final[tuple[Reason, ...]] = ("too_few_entries", "would_end_warranties", "legal_hold")
+COUNTED: Final[tuple[Reason, ...]] = ("would_end_warranties", "legal_hold")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +106,8 @@ RULES: Final[dict[Outcome, Rule]] = {
     "admitted": Rule(("admission",), "fresh_fit", True),
     "certified_zero": Rule(("deletion",), "no_readout_change", None),
     "decrement": Rule(("deletion",), "fresh_fit", True),
+    "refitted": Rule(("deletion",), "fresh_fit_at_new_cap", True),
+    "emptied": Rule(("deletion",), "no_entry_left", True),
     "refused": Rule(_EDITS, "nothing", False),
     "noop": Rule(_EDITS, "nothing", False),
     "pruned": Rule(("pruning",), "no_readout_change_under_warranty", True),
@@ -106,15 +119,46 @@ RULES: Final[dict[Outcome, Rule]] = {
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Entries by commitment, in ascending order; ``count`` is larger where some can no longer be named."""
+    """``count`` entries by commitment, in ascending order.
+
+    A list that is too long for its receipt is given as the ``root`` of the RFC 6962 tree over the commitments, and
+    follows in events of the kind ``listed``.
+    """
 
     commitments: tuple[str, ...] = ()
     count: int = 0
+    root: str | None = None
 
     @classmethod
-    def of(cls, commitments: Iterable[bytes], count: int) -> Listed:
-        """From the commitments that are known, of ``count`` entries."""
-        return cls(tuple(sorted(digest.hex() for digest in commitments)), count)
+    def of(cls, commitments: Iterable[bytes]) -> Listed:
+        """The list of these commitments."""
+        found = tuple(sorted(digest.hex() for digest in commitments))
+        return cls(found, len(found))
+
+    @classmethod
+    def root_of(cls, commitments: Iterable[str]) -> Listed:
+        """The list of these ascending commitments, by its root alone."""
+        # Only whoever writes receipts needs the tree.
+        from expunge.ledger.merkle.tree import Frontier
+
+        tree = Frontier()
+        for digest in commitments:
+            tree, _ = tree.append(leaf_hash(bytes.fromhex(digest)))
+        return cls((), tree.size, tree.root.hex())
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStated:
+    """What was asked: a random id of its own, and commitments to the case and to the actor, where there are any."""
+
+    id: str
+    case: str | None = None
+    actor: str | None = None
+
+    @classmethod
+    def new(cls, case: str | None = None, actor: str | None = None) -> RequestStated:
+        """A request with an id that no other has."""
+        return cls(str(uuid.uuid4()), case, actor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +186,14 @@ class ProblemStated:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an edit was refused, and the two sides of the comparison that failed, where these are counts."""
+    """Why an edit was refused, the two sides of the comparison that failed, where these are counts, and the numbers of
+    the holds that forbade it.
+    """
 
     reason: Reason
     measured: int | None = None
     allowed: int | None = None
+    holds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +228,17 @@ class Predicate:
     applied: Listed
     problem: ProblemStated
     solver: Solver
+    request: RequestStated
     ended: Listed = Listed()
     expired: Listed = Listed()
     renewed: Listed = Listed()
     reactivated: Listed = Listed()
     pruning: Pruning | None = None
     refusal: Refusal | None = None
-    # The edit that a restoration went back to; older restorations do not state it.
+    # The edit that a restoration went back to.
     restored_edit: int | None = None
+    # What the check took its slacks from: a function of the state after the edit.
+    check_kind: CheckKind = "keys"
 
     @property
     def covers(self) -> Coverage:
@@ -203,14 +253,11 @@ class Predicate:
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON value, floats as hexadecimal strings."""
-        flat = {name: _json(getattr(self, name)) for name in FLAT}
-        if self.restored_edit is not None:
-            flat["restored_edit"] = self.restored_edit
-        return flat | {
+        return {name: _json(getattr(self, name)) for name in FLAT} | {
             "state": {"before": self.state_before, "after": self.state_after},
             "entries": {"before": _json(self.before), "after": _json(self.after)},
             "warranties": {name: _json(getattr(self, name)) for name in WARRANTIES},
-            "check": CHECK,
+            "check": {"kind": self.check_kind, **CHECK},
             "tolerances": TOLERANCES,
             "does_not_cover": DOES_NOT_COVER,
         }
@@ -229,7 +276,7 @@ class Predicate:
 
 FLAT: Final = (
     *("memory", "edit", "action", "outcome", "time", "applied", "problem", "solver"),
-    *("pruning", "refusal", "covers"),
+    *("request", "pruning", "refusal", "restored_edit", "covers"),
 )
 WARRANTIES: Final = ("ended", "expired", "renewed", "reactivated")
 FIELDS: Final = frozenset({*FLAT, "state", "entries", "warranties", "check", "tolerances", "does_not_cover"})
@@ -245,7 +292,7 @@ def _json(value: object) -> Json:
     return {name: _json(getattr(value, name)) for name in FIELD_NAMES[type(value)]}
 
 
-_PARTS: Final = (Listed, Sizes, ProblemStated, Refusal, Pruning, Solver)
+_PARTS: Final = (Listed, RequestStated, Sizes, ProblemStated, Refusal, Pruning, Solver)
 # The fields of each part of a receipt.
 FIELD_NAMES: Final[dict[type, frozenset[str]]] = {
     part: frozenset(field.name for field in fields(part)) for part in _PARTS

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from fractions import Fraction
 from itertools import pairwise
 from typing import TypeAlias, cast, get_args
 
@@ -33,19 +34,23 @@ from expunge.ledger.receipt_format import (
     Pruning,
     Reason,
     Refusal,
+    RequestStated,
     Sizes,
     Solver,
 )
 from expunge.ledger.statement import Statement
+from expunge.problem.check_kind import LEAST_COORDINATES, WITHIN_REACH, CheckKind
 
 __all__ = [
     "UUID",
     "Object",
     "as_digest",
     "as_integer",
+    "as_list",
     "as_number",
     "as_object",
     "as_one_of",
+    "as_request",
     "as_text",
     "as_time",
     "parse_predicate",
@@ -125,7 +130,7 @@ def parse_predicate(statement: Statement) -> Predicate:
         raise VerificationError(
             f"{statement.predicate_type[:80]!r} is not {PREDICATE_TYPE}", code="statement-predicate-type-mismatch"
         )
-    document = as_object(statement.predicate, "the receipt", _fields(statement.predicate), "receipt-error")
+    document = as_object(statement.predicate, "the receipt", FIELDS, "receipt-error")
     outcome = cast(Outcome, as_one_of(document["outcome"], "outcome", RULES, "receipt-outcome-invalid"))
     state = as_object(document["state"], "state", {"before", "after"}, "receipt-state-invalid")
     entries = as_object(document["entries"], "entries", {"before", "after"}, "receipt-entries-invalid")
@@ -140,18 +145,19 @@ def parse_predicate(statement: Statement) -> Predicate:
         state_after=as_digest(state["after"], "state after"),
         before=_sizes(entries["before"], "entries before"),
         after=_sizes(entries["after"], "entries after"),
-        applied=_listed(document["applied"], "applied"),
+        applied=as_list(document["applied"], "applied"),
         problem=_problem(document["problem"]),
         solver=_solver(document["solver"]),
-        ended=_listed(warranties["ended"], "ended"),
-        expired=_listed(warranties["expired"], "expired"),
-        renewed=_listed(warranties["renewed"], "renewed"),
-        reactivated=_listed(warranties["reactivated"], "reactivated"),
+        request=as_request(document["request"]),
+        ended=as_list(warranties["ended"], "ended"),
+        expired=as_list(warranties["expired"], "expired"),
+        renewed=as_list(warranties["renewed"], "renewed"),
+        reactivated=as_list(warranties["reactivated"], "reactivated"),
         pruning=None if document["pruning"] is None else _pruning(document["pruning"]),
         refusal=None if document["refusal"] is None else _refusal(document["refusal"]),
         restored_edit=_restored_edit(document),
+        check_kind=_check_verdict(document["check"]),
     )
-    _check_verdict(document["check"])
     tolerances = as_object(document["tolerances"], "tolerances", TOLERANCES.keys(), "receipt-tolerances-invalid")
     if tolerances != TOLERANCES:
         raise VerificationError(f"tolerances other than those of {PREDICATE_TYPE}", code="receipt-tolerances-invalid")
@@ -159,6 +165,7 @@ def parse_predicate(statement: Statement) -> Predicate:
         raise VerificationError(f"the outcome {outcome} covers something else", code="receipt-coverage-invalid")
     _check_states(predicate)
     _check_entries(predicate)
+    _check_check_kind(predicate)
     if statement.subjects != predicate.subjects:
         raise VerificationError(
             "the statement is not about the states that its receipt names", code="receipt-subject-mismatch"
@@ -184,13 +191,26 @@ def _check_states(receipt: Predicate) -> None:
         raise VerificationError("a pruning, and nothing else, has a mode", code="receipt-pruning-mismatch")
 
 
+# Outcomes that name an entry at least, and those after which a memory may be empty.
+_NAMES_ENTRIES = ("admitted", "certified_zero", "decrement", "refitted", "emptied", "pruned")
+_MAY_BE_EMPTY = ("created", "emptied", "refused", "noop", "expired", "restored", "certified_zero")
+
+
 def _check_entries(receipt: Predicate) -> None:
     before, after, applied = receipt.before, receipt.after, receipt.applied.count
-    back, named = receipt.reactivated.count, len(receipt.applied.commitments)
+    back = receipt.reactivated.count
     ended, over = receipt.ended.count, receipt.ended.count + receipt.expired.count
+    if applied == 0 and receipt.outcome in _NAMES_ENTRIES:
+        raise VerificationError(f"{receipt.outcome}, and no entry is named", code="receipt-applied-empty")
+    empties = receipt.outcome == "certified_zero" and before.live > 0
+    if after.live == 0 and (empties or receipt.outcome not in _MAY_BE_EMPTY):
+        raise VerificationError(
+            f"{receipt.outcome}, which leaves no live entry and does not say so", code="receipt-empty-unstated"
+        )
     match receipt.outcome, receipt.action:
         case "created", _:
-            adds_up = before.total == after.pruned == 0 and after.live == applied and named in (0, applied)
+            adds_up = before.total == after.pruned == back == receipt.renewed.count == over == 0
+            adds_up = adds_up and after.live == applied
         case "refused" | "noop", _:
             adds_up = before == after and applied == back == receipt.renewed.count == over == 0
         case "expired", _:
@@ -199,40 +219,59 @@ def _check_entries(receipt: Predicate) -> None:
             adds_up = applied == back == receipt.renewed.count == over == 0
         case _, "admission":
             # Only what takes entries away for good, or changes the cap, ends certificates.
-            adds_up = named == applied == 1 == after.total - before.total and after.live == before.live + 1 + back
+            adds_up = applied == after.total - before.total and after.live == before.live + applied + back
             adds_up = adds_up and ended == 0
         case _, "deletion":
             # Some may have been pruned before; the others were live.
-            adds_up = 0 < applied == before.total - after.total and 0 <= before.live + back - after.live <= applied
+            adds_up = applied == before.total - after.total and 0 <= before.live + back - after.live <= applied
+            adds_up = adds_up and (receipt.outcome != "emptied" or after.live == 0 < before.live)
         case _, "pruning":
-            adds_up = 0 < applied == before.live - after.live and before.total == after.total
+            adds_up = applied == before.live - after.live and before.total == after.total
             forgets = receipt.pruning is not None and receipt.pruning.mode == "forget"
-            adds_up = adds_up and back == 0 and named in (0, applied) and (forgets or ended == 0)
+            adds_up = adds_up and back == 0 and (forgets or ended == 0)
         case _:
             adds_up = applied == 0 and before.total == after.total and after.live == before.live + back
-    if not adds_up or after.live == 0:
+    if not adds_up:
         raise VerificationError(
             f"{receipt.outcome}: {before} and {after} do not follow from what was applied",
             code="receipt-entries-mismatch",
         )
+    cap = receipt.problem.cap
+    if cap != 1.0 if after.live == 0 else after.live * Fraction(cap) < 1:
+        raise VerificationError(
+            f"{after.live} live entries at cap {cap!r}: a memory has none at cap 1, or at least 1/cap",
+            code="receipt-cap-infeasible",
+        )
 
 
-def _check_verdict(value: Json) -> None:
-    found = as_object(value, "check", CHECK.keys(), "receipt-check-invalid")
+def _check_check_kind(receipt: Predicate) -> None:
+    """From how many numbers a check takes its slacks decides its kind: active entries are at least 1/cap, at most all.
+
+    Products are rounded, in the same way by every verifier; an integer that is within a limit stays so.
+    """
+    live, cap = receipt.after.live, receipt.problem.cap
+    width = float(max(receipt.problem.dimension, LEAST_COORDINATES))
+    least, most = float(live) * width > WITHIN_REACH * cap, float(live) * float(live) * width > WITHIN_REACH
+    if least if receipt.check_kind == "keys" else not most:
+        raise VerificationError(
+            f"{live} live entries are not checked from {receipt.check_kind}", code="receipt-check-invalid"
+        )
+
+
+def _check_verdict(value: Json) -> CheckKind:
+    found = as_object(value, "check", {"kind", *CHECK}, "receipt-check-invalid")
+    kind = cast(CheckKind, as_one_of(found["kind"], "kind of a check", get_args(CheckKind), "receipt-check-invalid"))
     if not isinstance(found["passed"], bool) or found["tolerance"] != CHECK["tolerance"]:
         raise VerificationError("the check is not a verdict at the published tolerance", code="receipt-check-invalid")
     if not found["passed"]:
         raise VerificationError("the state after the edit did not pass the check", code="receipt-check-failed")
-
-
-def _fields(predicate: Mapping[str, Json]) -> frozenset[str]:
-    """The fields of every receipt, and what a restoration may have besides."""
-    restores = predicate.get("action") == "restoration" and "restored_edit" in predicate
-    return FIELDS | {"restored_edit"} if restores else FIELDS
+    return kind
 
 
 def _restored_edit(document: Mapping[str, Json]) -> int | None:
-    if "restored_edit" not in document:
+    if (document["restored_edit"] is None) == (document["action"] == "restoration"):
+        raise VerificationError("a restoration, and nothing else, names an earlier edit", code="receipt-edit-invalid")
+    if document["restored_edit"] is None:
         return None
     edit = as_integer(document["restored_edit"], "restored edit", "receipt-edit-invalid")
     if edit >= cast(int, document["edit"]):
@@ -247,19 +286,35 @@ def _sizes(value: Json, what: str) -> Sizes:
     return Sizes(*(as_integer(item[name], name, "receipt-entries-invalid") for name in ("live", "pruned")))
 
 
-def _listed(value: Json, what: str) -> Listed:
+def as_list(value: Json, what: str) -> Listed:
+    """A list of entries, by commitment or by root."""
     item = as_object(value, what, FIELD_NAMES[Listed], "receipt-commitments-invalid")
-    found, count = item["commitments"], as_integer(item["count"], f"{what}: count", "receipt-commitments-invalid")
+    found, root = item["commitments"], item["root"]
+    count = as_integer(item["count"], f"{what}: count", "receipt-commitments-invalid")
     if not isinstance(found, tuple) or not all(is_sha256_hex(digest) for digest in found):
         raise VerificationError(f"{what} is not a list of commitments", code="receipt-commitments-invalid")
     digests = cast(tuple[str, ...], found)
     if any(one >= other for one, other in pairwise(digests)):
         raise VerificationError(f"{what}: the commitments do not ascend", code="receipt-commitments-invalid")
-    if count < len(digests):
+    if root is not None and not (is_sha256_hex(root) and not digests and count):
         raise VerificationError(
-            f"{what}: {len(digests)} commitments, and a count of {count}", code="receipt-commitments-invalid"
+            f"{what}: a root stands for a list that is not there", code="receipt-commitments-invalid"
         )
-    return Listed(digests, count)
+    if root is None and count != len(digests):
+        raise VerificationError(
+            f"{what}: {len(digests)} commitments, and a count of {count}", code="receipt-count-mismatch"
+        )
+    return Listed(digests, count, root)
+
+
+def as_request(value: Json) -> RequestStated:
+    """The id of a request, and the commitments to its case and actor."""
+    item = as_object(value, "request", FIELD_NAMES[RequestStated], "receipt-request-invalid")
+    for name in ("case", "actor"):
+        if item[name] is not None and not is_sha256_hex(item[name]):
+            raise VerificationError(f"the {name} of the request is not a commitment", code="receipt-request-invalid")
+    name = as_text(item["id"], "id of the request", UUID, "receipt-request-invalid")
+    return RequestStated(name, cast("str | None", item["case"]), cast("str | None", item["actor"]))
 
 
 def _problem(value: Json) -> ProblemStated:
@@ -272,20 +327,37 @@ def _problem(value: Json) -> ProblemStated:
         cap,
         sigma,
         as_integer(item["dimension"], "dimension", "receipt-problem-invalid", least=1),
-        None if size is None else as_integer(size, "initial_entries", "receipt-problem-invalid", least=1),
+        None if size is None else as_integer(size, "initial_entries", "receipt-problem-invalid"),
     )
 
 
 def _refusal(value: Json) -> Refusal:
     item = as_object(value, "refusal", FIELD_NAMES[Refusal], "receipt-refusal-invalid")
     reason = cast(Reason, as_one_of(item["reason"], "reason", get_args(Reason), "receipt-refusal-invalid"))
-    if reason in COUNTED:
-        return Refusal(
-            reason, *(as_integer(item[name], name, "receipt-refusal-invalid") for name in ("measured", "allowed"))
-        )
-    if item["measured"] is not None or item["allowed"] is not None:
+    holds = item["holds"]
+    if not isinstance(holds, tuple):
+        raise VerificationError("the holds of a refusal are not a list", code="receipt-refusal-invalid")
+    numbers = tuple(as_integer(hold, "hold", "receipt-refusal-invalid", least=1) for hold in holds)
+    if any(one >= other for one, other in pairwise(numbers)):
+        raise VerificationError("the numbers of the holds do not ascend", code="receipt-refusal-invalid")
+    if reason not in COUNTED and (item["measured"] is not None or item["allowed"] is not None):
         raise VerificationError(f"a refusal for {reason} states no numbers", code="receipt-refusal-invalid")
-    return Refusal(reason)
+    measured, allowed = None, None
+    if reason in COUNTED:
+        measured = as_integer(item["measured"], "measured", "receipt-refusal-invalid")
+        allowed = as_integer(item["allowed"], "allowed", "receipt-refusal-invalid")
+    # Before the names: whoever counts no hold has none to name.
+    if measured == 0:
+        raise VerificationError(f"a refusal for {reason}, of which there are none", code="receipt-refusal-unmeasured")
+    if bool(numbers) != (reason == "legal_hold"):
+        raise VerificationError("a refusal for holds, and no other, names them", code="receipt-refusal-invalid")
+    if measured is None or allowed is None:
+        return Refusal(reason)
+    if measured <= allowed:
+        raise VerificationError(
+            f"{measured} measured and {allowed} allowed do not refuse", code="receipt-refusal-not-exceeded"
+        )
+    return Refusal(reason, measured, allowed, numbers)
 
 
 def _pruning(value: Json) -> Pruning:

@@ -1,96 +1,51 @@
-"""Ed25519 signing keys: made, kept in a file that only its owner can read, identified, used.
+"""Ed25519 signing keys: made, kept in a file that only its owner can read, used.
 
-Format: ``docs/formats/signing-key.md``. Ed25519 is RFC 8032, from ``cryptography``; a private key is PEM
-PKCS #8 (RFC 5958, RFC 8410), a public key PEM SubjectPublicKeyInfo, so OpenSSL reads and writes both. A
-key's id is the SHA-256 of its SubjectPublicKeyInfo in DER. Saving never overwrites, and creates the file
-with mode 0600; loading refuses a private key that group or others can touch, looking at the opened file
-rather than at its name.
+Format: ``docs/formats/signing-key.md``. Ed25519 is RFC 8032, from ``cryptography``; a private key is PEM PKCS #8 (RFC
+5958, RFC 8410), so OpenSSL reads and writes it. Saving never overwrites, and creates the file with mode 0600; loading
+refuses a private key that group or others can touch, looking at the opened file rather than at its name. Public keys
+are in :mod:`expunge.ledger.verifying_key`, keys that a module or a service holds in :mod:`expunge.ledger.signer_uri`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
     KeySerializationEncryption,
     NoEncryption,
     PrivateFormat,
-    PublicFormat,
     load_pem_private_key,
-    load_pem_public_key,
 )
 
 from expunge.errors import InputError, StoreError
 from expunge.ledger.file_writing import new_file
+from expunge.ledger.verifying_key import PUBLIC_KEY_SIZE, SIGNATURE_SIZE, Signer, VerifyingKey
 
 __all__ = [
     "PUBLIC_KEY_SIZE",
     "SIGNATURE_SIZE",
+    "Signer",
     "SigningKey",
     "VerifyingKey",
     "load_signing_key",
     "load_verifying_key",
+    "read_key_file",
     "save_signing_key",
     "save_verifying_key",
+    "write_key_file",
 ]
 
-PUBLIC_KEY_SIZE = 32
-SIGNATURE_SIZE = 64
 _MAX_KEY_FILE = 16 * 1024
 # What OpenSSL takes for a password.
 _MAX_PASSPHRASE = 1023
 _ENCRYPTED_HEADER = b"-----BEGIN ENCRYPTED PRIVATE KEY-----"
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyingKey:
-    """The public half of a signing key: ``raw`` is its 32 bytes by RFC 8032."""
-
-    raw: bytes
-
-    def __post_init__(self) -> None:
-        if len(self.raw) != PUBLIC_KEY_SIZE:
-            raise InputError(f"an Ed25519 public key has {PUBLIC_KEY_SIZE} bytes, not {len(self.raw)}")
-
-    @property
-    def key_id(self) -> str:
-        """SHA-256 of the DER SubjectPublicKeyInfo, in lowercase hexadecimal."""
-        der = self._loaded().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        return hashlib.sha256(der).hexdigest()
-
-    def verifies(self, signature: bytes, message: bytes) -> bool:
-        """Say whether this key's private half made ``signature`` over ``message``."""
-        try:
-            self._loaded().verify(signature, message)
-        except InvalidSignature:
-            return False
-        return True
-
-    def to_pem(self) -> bytes:
-        """Return the PEM SubjectPublicKeyInfo."""
-        return self._loaded().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-
-    @classmethod
-    def from_pem(cls, pem: bytes) -> VerifyingKey:
-        """Read a PEM SubjectPublicKeyInfo."""
-        try:
-            loaded = load_pem_public_key(pem)
-        except (ValueError, UnsupportedAlgorithm):
-            raise InputError("not a PEM public key", code="signing-key-malformed") from None
-        if not isinstance(loaded, Ed25519PublicKey):
-            raise InputError("the public key is not an Ed25519 key", code="signing-key-wrong-type")
-        return cls(loaded.public_bytes_raw())
-
-    def _loaded(self) -> Ed25519PublicKey:
-        return Ed25519PublicKey.from_public_bytes(self.raw)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,25 +122,26 @@ class SigningKey:
 
 def save_signing_key(key: SigningKey, path: str | os.PathLike[str], passphrase: str | None = None) -> None:
     """Write a private key to a new file with mode 0600."""
-    _write_new(Path(path), key.to_pem(passphrase), 0o600)
+    write_key_file(Path(path), key.to_pem(passphrase), 0o600)
 
 
 def load_signing_key(path: str | os.PathLike[str], passphrase: str | None = None) -> SigningKey:
     """Read a private key from a file that nobody else can touch."""
-    return SigningKey.from_pem(_read(Path(path), private=True), passphrase)
+    return SigningKey.from_pem(read_key_file(Path(path), private=True), passphrase)
 
 
 def save_verifying_key(key: VerifyingKey, path: str | os.PathLike[str]) -> None:
     """Write a public key to a new file with mode 0644."""
-    _write_new(Path(path), key.to_pem(), 0o644)
+    write_key_file(Path(path), key.to_pem(), 0o644)
 
 
 def load_verifying_key(path: str | os.PathLike[str]) -> VerifyingKey:
     """Read a public key."""
-    return VerifyingKey.from_pem(_read(Path(path), private=False))
+    return VerifyingKey.from_pem(read_key_file(Path(path), private=False))
 
 
-def _read(path: Path, *, private: bool) -> bytes:
+def read_key_file(path: Path, *, private: bool) -> bytes:
+    """Return the bytes of a key file; a private one must be its owner's alone."""
     try:
         # Non-blocking, so that a named pipe at this path is refused below instead of being waited for.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
@@ -227,7 +183,8 @@ def _check_private(path: Path, status: os.stat_result) -> None:
         raise StoreError(f"{path} belongs to another user", code="signing-key-exposed")
 
 
-def _write_new(path: Path, data: bytes, mode: int) -> None:
+def write_key_file(path: Path, data: bytes, mode: int) -> None:
+    """Write a new key file with the given mode; an existing one is never replaced."""
     try:
         with new_file(path, mode=mode) as file:
             file.write(data)

@@ -9,19 +9,33 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections import Counter
-from typing import Any
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from expunge.errors import InputError
 from expunge.ledger.commitment import DIGEST_BYTES, SALT_BYTES, blind_rows, commit_rows, new_salts
+from expunge.memory.attributes import (
+    NO_ATTRIBUTES,
+    Attributes,
+    Source,
+    check_expires,
+    check_sources,
+    decode_attributes,
+    has_attributes,
+    split_attributes,
+)
 from expunge.problem.problem import row_bytes
 from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = [
+    "EncodedPayload",
     "Entries",
+    "SlotIndex",
+    "check_attributes",
     "check_id",
     "check_ids",
     "check_subject",
@@ -37,10 +51,21 @@ _BYTES, _JSON = b"b", b"j"
 DEEPEST = 64
 
 
-def encode_payload(payload: Any) -> bytes | None:
-    """Bytes as they are, anything else as JSON at most 64 levels deep; one leading byte tells which."""
+class EncodedPayload(bytes):
+    """What `encode_payload` has returned, attributes included, to be admitted as it is."""
+
+
+def encode_payload(payload: Any, attributes: Attributes = NO_ATTRIBUTES) -> bytes | None:
+    """Bytes as they are, anything else as JSON at most 64 levels deep; one leading byte tells which.
+
+    Attributes stand before it.
+    """
+    if attributes is not NO_ATTRIBUTES:
+        return attributes.encode(encode_payload(payload))
     if payload is None:
         return None
+    if isinstance(payload, EncodedPayload):
+        return bytes(payload) or None
     if isinstance(payload, bytes | bytearray | memoryview):
         return _BYTES + bytes(payload)
     if _deeper(payload, DEEPEST):
@@ -61,7 +86,8 @@ def _deeper(value: Any, levels: int) -> bool:
 
 
 def decode_payload(encoded: bytes | None) -> Any:
-    """What `encode_payload` was given."""
+    """The payload that `encode_payload` was given, without its attributes."""
+    _, encoded = split_attributes(encoded)
     if encoded is None:
         return None
     return encoded[1:] if encoded[:1] == _BYTES else json.loads(encoded[1:])
@@ -117,11 +143,46 @@ def check_subjects(subjects: Any, size: int) -> list[str | None]:
     return [check_subject(owner) for owner in _sized(subjects, size, "subjects")]
 
 
-def encode_payloads(payloads: Any, size: int) -> list[bytes | None]:
-    """One payload or None for each key."""
-    if payloads is None:
+def encode_payloads(payloads: Any, size: int, attributes: list[Attributes] | None = None) -> list[bytes | None]:
+    """One payload or None for each key, with its attributes."""
+    if payloads is None and attributes is None:
         return [None] * size
-    return [encode_payload(payload) for payload in _sized(payloads, size, "payloads")]
+    given = [None] * size if payloads is None else _sized(payloads, size, "payloads")
+    if attributes is None:
+        return [encode_payload(payload) for payload in given]
+    return [encode_payload(payload, stated) for payload, stated in zip(given, attributes, strict=True)]
+
+
+def check_attributes(
+    expires: Any,
+    derived_from: Any,
+    size: int,
+    *,
+    now: datetime | None = None,
+    uuid_of: Callable[[str], str | None] | None = None,
+) -> list[Attributes] | None:
+    """Attributes for each key; None where none has any.
+
+    ``uuid_of`` is as for `Attributes.resolved`. Without it there is no other memory, and InputError is raised where a
+    source is in one. An end is to be after ``now``, where that is given.
+    """
+    if expires is None and derived_from is None:
+        return None
+    ends = [None] * size if expires is None else _sized(expires, size, "expires")
+    sources = [()] * size if derived_from is None else _sized(derived_from, size, "derived_from")
+    found = [
+        Attributes(check_expires(end, now), check_sources(made_from))
+        for end, made_from in zip(ends, sources, strict=True)
+    ]
+    if uuid_of is not None:
+        return [stated.resolved(uuid_of) for stated in found]
+    outside = next((one for stated in found for one in stated.derived_from if isinstance(one, tuple)), None)
+    if outside is not None:
+        raise InputError(
+            f"the source {outside!r} is in another memory, which only a memory of a store has: name an id of this one",
+            code="source-elsewhere",
+        )
+    return found
 
 
 def _sized(items: Any, size: int, name: str) -> list[Any]:
@@ -131,6 +192,16 @@ def _sized(items: Any, size: int, name: str) -> list[Any]:
     if len(found) != size:
         raise InputError(f"{name} must have one item per key: {size}, not {len(found)}")
     return found
+
+
+class SlotIndex(Protocol):
+    """What a search derived from the content of slots. It goes when they do."""
+
+    def forget(self, slots: Iterable[int]) -> None:
+        """Overwrite what was derived from these slots, which are wiped."""
+
+    def rewind(self, count: int) -> None:
+        """Overwrite what was derived from the slots from `count` on, which will be written anew."""
 
 
 class Entries:
@@ -147,10 +218,29 @@ class Entries:
         self.blinds: npt.NDArray[np.uint8] = np.zeros((capacity, DIGEST_BYTES), dtype=np.uint8)
         self.commitments: npt.NDArray[np.uint8] = np.zeros((capacity, DIGEST_BYTES), dtype=np.uint8)
         self.site: IndexArray = np.full(capacity, -1, dtype=np.int64)
-        # Slots in ascending order of their commitments, in which digests list entries. Replaced, never changed.
-        self.by_commitment: IndexArray = np.zeros(0, dtype=np.int64)
+        # Slots in ascending order of their commitments, in which digests list entries, and these commitments. Replaced
+        # in one assignment, which an interrupt cannot divide, and never changed.
+        self._ordered: tuple[IndexArray, npt.NDArray[np.uint8]] = (
+            np.zeros(0, dtype=np.int64),
+            np.zeros((0, DIGEST_BYTES), dtype=np.uint8),
+        )
         self.slot_of: dict[str, int] = {}
         self.slots_of: dict[str, set[int]] = {}
+        # Made by the first search that needs one; a copy of these entries has none yet.
+        self.index: SlotIndex | None = None
+        # Of the few entries that have any; and the slots of what was made from each source.
+        self.attributes: dict[int, Attributes] = {}
+        self.derived: dict[Source, set[int]] = {}
+
+    @property
+    def by_commitment(self) -> IndexArray:
+        """Slots in ascending order of their commitments."""
+        return self._ordered[0]
+
+    @property
+    def in_order(self) -> npt.NDArray[np.uint8]:
+        """These commitments, (slots, 32)."""
+        return self._ordered[1]
 
     def append(
         self,
@@ -180,6 +270,8 @@ class Entries:
         salts: bytes,
     ) -> None:
         """Write entries to the next slots; `salts` holds 32 bytes for each."""
+        if not ids:
+            return
         first, last = self.count, self.count + len(ids)
         while last > self.site.size:
             self._grow()
@@ -199,6 +291,9 @@ class Entries:
         for slot, subject in enumerate(subjects, first):
             if subject is not None:
                 self.slots_of.setdefault(subject, set()).add(slot)
+        for slot, payload in enumerate(payloads, first):
+            if has_attributes(payload):
+                self._index(slot, decode_attributes(payload))
         self.count = last
 
     def wipe(self, slots: list[int]) -> None:
@@ -212,16 +307,19 @@ class Entries:
                 members.discard(slot)
                 if not members:
                     self.slots_of.pop(subject, None)
+            self._forget_attributes([slot])
             self.ids[slot] = self.subjects[slot] = self.payloads[slot] = None
             self.salts[slot] = b""
             self.values[slot] = 0.0
             self.blinds[slot] = 0
             self.commitments[slot] = 0
             self.site[slot] = -1
-        if len(slots) > 8:
-            self.by_commitment = self.by_commitment[~np.isin(self.by_commitment, slots)]
-        elif slots:
-            self.by_commitment = _without(self.by_commitment, np.array(slots))
+        if self.index is not None:
+            self.index.forget(slots)
+        if slots:
+            gone = np.zeros(self.site.size, dtype=bool)
+            gone[slots] = True
+            self._keep(~gone[self.by_commitment])
 
     def _order(self, first: int, last: int, digests: list[bytes]) -> None:
         """Put the slots from `first` to `last` to their places in the order of commitments."""
@@ -231,11 +329,23 @@ class Entries:
                 return bytes(self.commitments[slot])
 
             place = bisect_left(self.by_commitment, digests[0], key=commitment)
-            self.by_commitment = np.insert(self.by_commitment, place, first)
+            slots, rows = self._ordered
+            row = self.commitments[first : first + 1]
+            self._ordered = np.insert(slots, place, first), np.concatenate([rows[:place], row, rows[place:]])
             return
         slots = np.concatenate([self.by_commitment, np.arange(first, last)])
         words = self.commitments[slots].view(">u8")
-        self.by_commitment = slots[np.lexsort(words.T[::-1])]
+        slots = slots[np.lexsort(words.T[::-1])]
+        self._ordered = slots, self.commitments[slots]
+
+    def _keep(self, kept: npt.NDArray[np.bool_]) -> None:
+        """Leave the other places of the order out."""
+        slots, rows = self._ordered
+        self._ordered = slots[kept], rows[kept]
+
+    def veil(self, slots: IndexArray | list[int]) -> npt.NDArray[np.uint64]:
+        """Exclusive or of the blinds of some slots, as four words."""
+        return np.asarray(np.bitwise_xor.reduce(self.blinds.view(np.uint64)[slots], axis=0))
 
     def rewind(self, count: int) -> None:
         """Forget slots that no published state counts, however far an interrupted edit got with them."""
@@ -247,12 +357,15 @@ class Entries:
             members -= {slot for slot in members if slot >= count}
             if not members:
                 self.slots_of.pop(subject or "", None)
+        self._forget_attributes([slot for slot in self.attributes if slot >= count])
         for column in (self.ids, self.subjects, self.payloads, self.salts):
             del column[count:]
+        if self.index is not None:
+            self.index.rewind(count)
         for array in (self.values, self.blinds, self.commitments):
             array[count:] = 0
         self.site[count:] = -1
-        self.by_commitment = self.by_commitment[self.by_commitment < count]
+        self._keep(self.by_commitment < count)
         self.count = count
 
     def compacted(self, slots: IndexArray, sites: IndexArray) -> Entries:
@@ -269,13 +382,32 @@ class Entries:
         copy.commitments[:size] = self.commitments[slots]
         copy.site[:size] = sites
         kept_in_order = self.by_commitment[np.isin(self.by_commitment, slots)]
-        copy.by_commitment = np.searchsorted(slots, kept_in_order)
+        places = np.searchsorted(slots, kept_in_order)
+        copy._ordered = places, copy.commitments[places]
         copy.slot_of = {name: slot for slot, name in enumerate(copy.ids) if name is not None}
         for slot, subject in enumerate(copy.subjects):
             if subject is not None:
                 copy.slots_of.setdefault(subject, set()).add(slot)
+        if self.attributes:
+            for slot, old in enumerate(kept):
+                if old in self.attributes:
+                    copy._index(slot, self.attributes[old])
         copy.count = size
         return copy
+
+    def _index(self, slot: int, attributes: Attributes) -> None:
+        self.attributes[slot] = attributes
+        for source in attributes.derived_from:
+            self.derived.setdefault(source, set()).add(slot)
+
+    def _forget_attributes(self, slots: Iterable[int]) -> None:
+        for slot in slots:
+            attributes = self.attributes.pop(slot, NO_ATTRIBUTES)
+            for source in attributes.derived_from:
+                members = self.derived.get(source, set())
+                members.discard(slot)
+                if not members:
+                    self.derived.pop(source, None)
 
     def _grow(self) -> None:
         for name in ("values", "blinds", "commitments", "site"):
@@ -283,19 +415,3 @@ class Entries:
             new = np.zeros((2 * old.shape[0], *old.shape[1:]), dtype=old.dtype)
             new[: old.shape[0]] = old
             setattr(self, name, new)
-
-
-@njit(cache=True, nogil=True)
-def _without(order: IndexArray, gone: IndexArray) -> IndexArray:
-    """The slots of an order but for a few."""
-    kept = np.empty(order.size, dtype=np.int64)
-    size = 0
-    for slot in order:
-        stays = True
-        for other in gone:
-            if slot == other:
-                stays = False
-        if stays:
-            kept[size] = slot
-            size += 1
-    return kept[:size].copy()

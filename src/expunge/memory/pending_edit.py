@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from expunge.certificates.warranty import Archived, Mode, archived_slack_is_negative
+from expunge.certificates.warranty import Archived, Mode, Warranties, archived_slack_is_negative
+from expunge.memory.net_change import NetChange
 from expunge.memory.receipt import Action, Receipt, RecordedOutcome, RefusalReason
 from expunge.memory.version import Version
+from expunge.problem.problem import row_bytes
 from expunge.solver import path
 from expunge.solver.attempts import Attempt, Method, Trial, first_accepted, rescue_methods
-from expunge.solver.canonical import slack_error
+from expunge.solver.candidate_check import slack_error
 from expunge.solver.cold_fit import fit
 from expunge.solver.margin_factor import MarginFactor
-from expunge.solver.state import ABSENT, RESERVE, State
-from expunge.types import IndexArray, Vector
+from expunge.solver.state import ABSENT, MARGIN, RESERVE, State
+from expunge.types import IndexArray, Matrix, Progress, Vector
 
 __all__ = ["PendingEdit", "WarrantyChanges"]
 
@@ -53,13 +55,15 @@ class PendingEdit:
         self.count = version.count
         self.alive = version.alive
         self.size = version.size
-        self.check = version.check
+        self.check = version.known_check
         self.attempts: list[Attempt] = []
         self.pivots = 0
         self.rescued = False
         # Archived entries that came back, in order: recalled for the cap, or active again.
         self.reactivated: list[str] = []
         self.warranties = version.warranties
+        # Slots that came or went, once for each time.
+        self._turned: list[int] = []
         self._spare = spare
         self._valid: frozenset[str] | None = None
 
@@ -77,6 +81,8 @@ class PendingEdit:
             self.warranties,
             base.edit + 1,
             self._valid,
+            base.preprocessing,
+            base.veil ^ base.entries.veil(self._turned) if self._turned else base.veil,
         )
 
     def receipt(
@@ -95,7 +101,7 @@ class PendingEdit:
             outcome="rescued" if rescued else outcome,
             rescued_to=outcome if rescued else None,
             applied=names,
-            check=after.check,
+            check=after.confirmed,
             attempts=tuple(self.attempts),
             covers=covers,
             state_before=self.base.digest,
@@ -111,67 +117,187 @@ class PendingEdit:
         best = min((tried.check.worst for tried in self.attempts if tried.check is not None), default=math.inf)
         return RefusalReason("no_acceptable_state", best, self.base.check.tolerance)
 
-    def _site(self, key: Vector) -> int | None:
-        """Where live entries have this very key."""
-        state, packed = self.state, key.tobytes()
+    def _site(self, key: Vector, state: State) -> int | None:
+        """Where entries of a state have this very key."""
+        packed = key.tobytes()
         site = self.base.site_of_key.get(packed, -1)
         if 0 <= site < state.sites and state.multiplicity[site] > 0 and state.gram.keys[site].tobytes() == packed:
             return site
         return None
 
     def _weighs(self, key: Vector) -> bool:
-        site = self._site(key)
+        site = self._site(key, self.state)
         return site is not None and bool(self.state.alpha[site] > 0.0)
 
     def admit(
         self,
-        name: str,
-        key: Vector,
-        value: Vector,
-        *,
-        subject: str | None = None,
-        payload: bytes | None = None,
-        salt: bytes | None = None,
-        slot: int | None = None,
+        names: Sequence[str],
+        keys: Matrix,
+        values: Matrix,
+        subjects: Sequence[str | None],
+        payloads: Sequence[bytes | None],
+        salts: Sequence[bytes | None] | None = None,
     ) -> bool:
-        """Add one entry: after all others, or back at the slot where it was before it was archived."""
-        started = time.perf_counter()
+        """Add entries after all others, in order: one motion, made canonical and checked once.
+
+        Salts are new ones but for entries that have theirs already.
+        """
+        sites = self._weigh(keys)
+        if sites is None:
+            return False
+        known = [None] * len(names) if salts is None else salts
+        for name, key, value, site, subject, payload, salt in zip(
+            names, keys, values, sites, subjects, payloads, known, strict=True
+        ):
+            self._append(name, key, value, site, subject, payload, salt)
+        return True
+
+    def follow(self, change: NetChange) -> bool:
+        """Make the edits that another process has made of the same entries, as one.
+
+        New entries come first: so there are never too few for the cap. Pruned entries that came back are those of the
+        other process; which certificates there are is taken from it as well.
+        """
+        if change.ids:
+            columns = change.subjects, change.payloads, change.salts
+            if not self.admit(change.ids, change.keys, change.values, *columns):
+                return False
+        if not all(self._return(name) for name in change.returned):
+            return False
+        live = [slot for slot in change.gone if self.alive[slot]]
+        if live and not self.remove(live):
+            return False
+        gone = set(change.gone)
+        archive = {name: entry for name, entry in self.warranties.archive.items() if entry.slot not in gone}
+        self.warranties = Warranties(archive, change.forgotten)
+        return True
+
+    def take_over(self, change: NetChange) -> bool:
+        """`follow` of a version that has no rows: the weights are those that the other process stored.
+
+        They are compared with those of the exact optimum before the first edit, as those of an opened memory are.
+        """
         base, state, gram = self.base, self.state, self.state.gram
-        packed = key.tobytes()
-        site = self._site(key)
-        if site is None:
-            gram.count_bound(state.bound_counts())
-            site = gram.add_site(key)
-            slack = state.offset - 1.0 + 2.0 * gram.sum_at(site, state.alpha, state.cap)
-            grown = state.with_site(site, slack)
-            # A stale number is found out by comparing keys, so this may be written before the version is adopted.
-            base.site_of_key[packed] = site
-            stays = slack > slack_error(state)
-        else:
-            grown = replace(state, multiplicity=state.multiplicity.copy(), ceiling=state.ceiling.copy())
-            grown.set_multiplicity(site, int(state.multiplicity[site]) + 1)
-            stays = False
+        back = [self.warranties.archive[name] for name in change.returned]
+        keys = np.vstack([change.keys, *(entry.key for entry in back)])
+        sites = self._sites_of(keys)
+        counts = np.zeros(gram.sites, dtype=np.int64)
+        counts[: state.sites] = state.multiplicity[: state.sites]
+        live = [slot for slot in change.gone if self.alive[slot]]
+        np.subtract.at(counts, base.entries.site[live], 1)
+        np.add.at(counts, sites, 1)
+        self.alive = self.alive.copy()
+        self.alive[change.gone] = False
+        self._turned += live
+        for row, name in enumerate(change.ids):
+            owner, payload, salt = change.subjects[row], change.payloads[row], change.salts[row]
+            self._append(name, change.keys[row], change.values[row], int(sites[row]), owner, payload, salt)
+        for entry, site in zip(back, sites[len(change.ids) :].tolist(), strict=True):
+            # No published version reads the site of a slot that it does not count.
+            base.entries.site[entry.slot] = site
+            self.alive[entry.slot] = True
+            self._turned.append(entry.slot)
+        slots = np.flatnonzero(self.alive[: self.count])
+        gone = {*change.gone, *(entry.slot for entry in back)}
+        archive = {name: entry for name, entry in self.warranties.archive.items() if entry.slot not in gone}
+        weights = change.weights[~np.isin(change.slots, [entry.slot for entry in archive.values()])]
+        shares = np.zeros(gram.sites)
+        shares[base.entries.site[slots]] = weights
+        if not np.array_equal(shares[base.entries.site[slots]], weights):
+            return False
+        self.state = State.stored(gram, counts, state.cap, shares, change.offset)
+        self.size = slots.size
+        self.check = None
+        self.warranties = Warranties(archive, change.forgotten)
+        return True
+
+    def _sites_of(self, keys: Matrix) -> IndexArray:
+        """Site of each key, new ones at the end; nothing has numbered the keys there are."""
+        gram, present = self.state.gram, self.state.present()
+        # Equal keys have equal first coordinates, and few others have.
+        near = present[np.isin(gram.keys[present, 0], keys[:, 0])]
+        known = dict(zip(row_bytes(gram.keys[near]), near.tolist(), strict=True))
+        first: list[int] = []
+        sites = []
+        for row, packed in enumerate(row_bytes(keys)):
+            if packed not in known:
+                known[packed] = gram.sites + len(first)
+                first.append(row)
+            sites.append(known[packed])
+        gram.add_sites(keys[first])
+        return np.array(sites, dtype=np.int64)
+
+    def _return(self, name: str) -> bool:
+        """Bring an archived entry back, at the slot where it was."""
+        entry = self.warranties.archive[name]
+        self.warranties = self.warranties.without([name])
+        self.reactivated.append(name)
+        sites = self._weigh(entry.key[None, :])
+        if sites is None:
+            return False
+        # No published version reads the site of a slot that it does not count.
+        self.base.entries.site[entry.slot] = sites[0]
+        self.alive = self.alive.copy()
+        self.alive[entry.slot] = True
+        self._turned.append(entry.slot)
+        return True
+
+    def _weigh(self, keys: Matrix) -> list[int] | None:
+        """Find the state with one entry more at each of these keys: their sites, or None."""
+        started = time.perf_counter()
+        grown, gram = self.state, self.state.gram
+        _require_rows(grown)
+        sites: list[int] = []
+        stays, copied = True, False
+        for key in keys:
+            site = self._site(key, grown)
+            if site is None:
+                gram.count_bound(grown.bound_counts())
+                site = gram.add_site(key)
+                slack = grown.offset - 1.0 + 2.0 * gram.sum_at(site, grown.alpha, grown.cap)
+                grown = grown.with_site(site, slack)
+                # A stale number is found out by comparing keys, so this may be written before the version is adopted.
+                self.base.site_of_key[key.tobytes()] = site
+                stays = stays and slack > slack_error(grown)
+            else:
+                if not copied:
+                    grown = replace(grown, multiplicity=grown.multiplicity.copy(), ceiling=grown.ceiling.copy())
+                    copied = True
+                grown.set_multiplicity(site, int(grown.multiplicity[site]) + 1)
+                stays = False
+            sites.append(site)
         if stays:
             # Neither coefficients nor offset change, so every other term of the last check still stands.
             self.state = grown
             self.attempts.append(Attempt("reserve", self.check, time.perf_counter() - started))
-        elif not self._solve(grown, lambda candidate: path.admit(candidate, site), grown.multiplicity[: grown.sites]):
-            return False
-        self.size += 1
-        if slot is not None:
-            # No published version reads the site of a slot that it does not count.
-            base.entries.site[slot] = site
-            self.alive = self.alive.copy()
-            self.alive[slot] = True
-            return True
+        else:
+            moved = sorted(set(sites))
+            if not self._solve(
+                grown, lambda candidate: path.admit(candidate, moved), grown.multiplicity[: grown.sites]
+            ):
+                return None
+        self.size += len(sites)
+        return sites
+
+    def _append(
+        self,
+        name: str,
+        key: Vector,
+        value: Vector,
+        site: int,
+        subject: str | None,
+        payload: bytes | None,
+        salt: bytes | None = None,
+    ) -> None:
+        base = self.base
         slot = base.entries.append(name, key, value, site, subject=subject, payload=payload, salt=salt)
         if self.alive.size < base.entries.site.size:
             alive = np.ones(base.entries.site.size, dtype=bool)
             alive[: self.count] = self.alive[: self.count]
             self.alive = alive
         self.alive[slot] = True
+        self._turned.append(slot)
         self.count = slot + 1
-        return True
 
     def remove(self, slots: list[int]) -> bool:
         """Take entries away, in one coupled path."""
@@ -190,6 +316,7 @@ class PendingEdit:
         self.alive = self.alive.copy()
         for slot in slots:
             self.alive[slot] = False
+        self._turned += slots
         self.size -= len(slots)
         return True
 
@@ -261,14 +388,8 @@ class PendingEdit:
         nearest = sorted(zip(slacks.tolist(), archive, strict=True), key=lambda pair: pair[0])
         return all(self._return(name) for _, name in nearest[: wanted - self.size])
 
-    def _return(self, name: str) -> bool:
-        entry = self.warranties.archive[name]
-        self.warranties = self.warranties.without([name])
-        self.reactivated.append(name)
-        return self.admit(name, entry.key, entry.value, slot=entry.slot)
-
-    def prune(self, slots: list[int], mode: Mode, sketch: int) -> bool:
-        """Take entries of zero weight out of the live memory, under warranty."""
+    def prune(self, slots: list[int], mode: Mode, sketch: int, progress: Progress | None = None) -> bool:
+        """Take entries of zero weight out of the live memory, under warranty: steps 2 and 3 of a pruning."""
         entries = self.base.entries
         names = [entries.ids[slot] or "" for slot in slots]
         contents = [
@@ -282,8 +403,12 @@ class PendingEdit:
             )
             for slot in slots
         ]
+        if progress is not None:
+            progress(f"removing {len(slots)} entries", 1, 3)
         if not self.remove(slots):
             return False
+        if progress is not None:
+            progress(f"certifying {len(slots)} entries", 2, 3)
         fit = self.version().fit
         if mode == "archive":
             self.warranties = self.warranties.archived(dict(zip(names, contents, strict=True)), fit)
@@ -299,6 +424,7 @@ class PendingEdit:
             return candidate
 
         gram = state.gram
+        _require_rows(state)
         trial: Trial | None = None
         if state.exact:
             trial = first_accepted([Method("path", along_path)], counts)
@@ -313,3 +439,9 @@ class PendingEdit:
         self.state, self.check = trial.state, trial.check
         self.pivots += trial.state.pivots
         return True
+
+
+def _require_rows(state: State) -> None:
+    """Make the rows of the margin, where a dry run or a refusal has left none."""
+    if not state.gram.count:
+        state.gram.require(np.flatnonzero(state.status[: state.sites] == MARGIN))

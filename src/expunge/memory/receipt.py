@@ -11,15 +11,27 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 from expunge.certificates.certificate import DOES_NOT_COVER
+from expunge.display.card import Card, Displayed, counted
+from expunge.display.outcomes import OUTCOMES
 from expunge.problem.check import StateCheck
 from expunge.solver.attempts import Attempt
 
 __all__ = ["FORGET_NOTICE", "Action", "EditRecord", "Outcome", "Reason", "Receipt", "RecordedOutcome", "RefusalReason"]
 
 Action = Literal["admission", "deletion", "pruning", "rebuild"]
-Reason = Literal["too_few_entries", "no_acceptable_state", "would_end_warranties", "legal_hold"]
+Reason = Literal["no_acceptable_state", "would_end_warranties", "legal_hold"]
 # The outcomes that are signed, stored and sent. None depends on the path that led to the state.
-RecordedOutcome = Literal["admitted", "certified_zero", "decrement", "refused", "noop", "pruned", "rebuilt"]
+RecordedOutcome = Literal[
+    "admitted",
+    "certified_zero",
+    "decrement",
+    "refitted",
+    "emptied",
+    "refused",
+    "noop",
+    "pruned",
+    "rebuilt",
+]
 Outcome = Literal[RecordedOutcome, "rescued"]
 
 # What everybody who prunes in the mode *forget* is told, before it runs and in its receipt.
@@ -27,17 +39,28 @@ FORGET_NOTICE: Final = (
     "the first erasure of an entry that is live at this pruning ends all its certificates, and so does a rebuild"
 )
 
+_WARRANTIES: Final = (
+    ("reactivated", "came back from the archive"),
+    ("renewed", "renewed"),
+    ("expired", "expired"),
+    ("ended", "ended for good"),
+)
+# This many admitted entries are named in a notebook.
+_NAMED: Final = 5
+
 
 @dataclass(frozen=True)
 class RefusalReason:
     """Why an edit was refused, as numbers: what was measured, and what would have been allowed.
 
-    Entries where too few would be left, certificates where some would end, residuals where no path passes the check.
+    Entries under hold, certificates where some would end, residuals where no path passes the check. A refusal for holds
+    has their numbers.
     """
 
     reason: Reason
     measured: float | None
     allowed: float | None
+    holds: tuple[int, ...] = ()
 
     def recorded(self) -> RefusalReason:
         """The refusal as it is signed, stored and sent: counts of entries stay, a residual does not."""
@@ -45,7 +68,7 @@ class RefusalReason:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EditRecord:
+class EditRecord(Displayed):
     """What an edit did, without measurements: outcome, entries, states, and what it does and does not claim.
 
     A refused edit, and no other, has the grounds of its ``refusal``.
@@ -75,6 +98,34 @@ class EditRecord:
             "details": self.details,
         }
 
+    def _card(self) -> Card:
+        """What the edit did. It counts entries that were erased and does not name them."""
+        changed = ((len(self.details.get(word, ())), text) for word, text in _WARRANTIES)
+        names = ", ".join(self.applied[:_NAMED]) + (", …" if len(self.applied) > _NAMED else "")
+        named = f": {names}" if self.applied and self.outcome == "admitted" else ""
+        return Card(
+            title=f"Receipt of {'an' if self.action == 'admission' else 'a'} {self.action}",
+            sentence=OUTCOMES[self.outcome],
+            rows=(
+                ("entries", f"{counted(len(self.applied), 'entry')}{named}" if self.applied else "none"),
+                ("certificates", ", ".join(f"{count} {text}" for count, text in changed if count)),
+                ("refused for", "" if self.refusal is None else self.refusal.reason.replace("_", " ")),
+                ("covers", self.covers),
+                ("does not cover", "; ".join(self.does_not_cover)),
+            ),
+            details=self._technical(),
+        )
+
+    def _technical(self) -> tuple[tuple[str, str], ...]:
+        """Outcome, cap and states, as they are signed."""
+        caps = self.details.get("cap_before"), self.details.get("cap")
+        return (
+            ("outcome", self.outcome),
+            ("cap", "" if None in caps else f"{caps[0]:.6g} → {caps[1]:.6g}"),
+            ("state before", self.state_before),
+            ("state after", self.state_after),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt(EditRecord):
@@ -98,3 +149,11 @@ class Receipt(EditRecord):
     def to_json(self) -> dict[str, Any]:
         """The record of the edit, without measurements."""
         return super().to_json() | {"outcome": self.recorded_outcome}
+
+    def _technical(self) -> tuple[tuple[str, str], ...]:
+        verdict = "passed" if self.check.passed else "failed"
+        return (
+            *super()._technical(),
+            ("check", f"{verdict}: worst error {self.check.worst:.1e}, allowed {self.check.tolerance:.0e}"),
+            ("solved in", f"{1e3 * self.seconds:.3g} ms, {counted(self.pivots, 'pivot')}"),
+        )

@@ -1,7 +1,8 @@
 """One file for one memory: a ZIP of .npy arrays and a JSON header. No pickle, no code, nothing executable.
 
-The header carries SHA-256 of every member and the state digest, which is recomputed on load together with the
-check: a truncated or altered file is refused. The digest is not a signature; receipts are what is signed.
+The header carries SHA-256 of every member and the state digest, which is recomputed on load: a truncated or altered
+file is refused. The digest is not a signature; receipts are what is signed. That the weights are the exact optimum of
+the entries is found out before the first edit (`Memory.make_ready`), and by ``expunge verify state``.
 
 The file is a function of the entries, live and archived, in their order of admission, of cap and width, and of the
 records of forgotten entries: two memories that hold the same write the same bytes, whatever either held before. So it
@@ -13,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -30,13 +30,12 @@ from expunge.ledger.commitment import SALT_BYTES
 from expunge.ledger.file_writing import new_file
 from expunge.memory.entries import Entries, check_id, check_ids, check_subject, check_subjects
 from expunge.memory.version import Version
-from expunge.problem.check import StateCheck
+from expunge.preprocessing.preprocessing import Preprocessing
 from expunge.problem.problem import Problem, row_bytes
 from expunge.problem.tolerances import PUBLISHED
-from expunge.solver.canonical import canonical
 from expunge.solver.cold_fit import distinct_sites
 from expunge.solver.kernel_rows import KernelRows
-from expunge.solver.state import BOUND, MARGIN, RESERVE, State
+from expunge.solver.state import State
 from expunge.types import AnyArray, IndexArray, Matrix, Vector
 
 if TYPE_CHECKING:
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "build_memory",
+    "forgotten_records",
     "load",
     "pack",
     "save",
@@ -74,8 +74,6 @@ _OLD_ARRAYS = {
     "site": "<i8",
     **{f"archive_{name}": _ARRAYS[name] for name in ("keys", "values", "payload", "payload_end", "salt")},
 }
-# A state that is solved less well than this, by a rescuer, is no starting point for a path.
-_SOLVED = 1e-12
 
 
 def save(memory: Memory, path: Path) -> None:
@@ -132,8 +130,6 @@ def _read(source: Path | IO[bytes], path: Path | str) -> Memory:
         raise VerificationError(f"{path} is not consistent ({problem!r}); restore it from a copy") from None
     if memory.digest != header["digest"]:
         raise VerificationError(f"{path} does not have the state digest that its header states")
-    if not memory.version.check.passed:
-        raise VerificationError(f"{path} holds a state that fails the check: residual {memory.version.check.worst:.3g}")
     return memory
 
 
@@ -162,6 +158,7 @@ def _members(memory: Memory) -> tuple[dict[str, bytes], bytes]:
         "ids": ids,
         "subjects": subjects,
         "digest": version.digest,
+        "preprocessing": version.preprocessing.to_json(),
         **warranty_header(version),
         "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in members.items()},
     }
@@ -285,12 +282,16 @@ def build_memory(
         raise InputError("two entries have one id")
     if any(len(salt) != SALT_BYTES for salt in salts):
         raise InputError(f"a salt has {SALT_BYTES} bytes")
+    # Files of earlier versions say nothing of columns.
+    preprocessing = Preprocessing.from_json(header["preprocessing"]) if "preprocessing" in header else Preprocessing()
+    preprocessing.require_shapes(keys.shape[1], arrays["values"].shape[1])
     live = np.flatnonzero(arrays["archived"] == 0)
     kept = np.flatnonzero(arrays["archived"] == 1)
     if live.size + kept.size != size or np.any(alpha[kept]):
         raise InputError("an archived entry has a weight, or is neither archived nor live")
-    state, site_of, check = _state(keys[live], alpha[live], header)
-    state.exact = state.exact and check.worst <= _SOLVED
+    if not live.size and (kept.size or float.fromhex(header["cap"]) != 1.0):
+        raise InputError("a memory without live entries has no archived ones either, and its cap is 1")
+    state, site_of = _state(keys[live], alpha[live], header)
     entries = Entries(arrays["values"].shape[1], size)
     sites = np.full(size, -1, dtype=np.int64)
     sites[live] = site_of
@@ -309,10 +310,11 @@ def build_memory(
         size,
         alive,
         live.size,
-        check,
-        {key: site for site, key in enumerate(row_bytes(state.gram.keys[: state.sites]))},
-        Warranties(archive, _forgotten(header, arrays, size, set(ids))),
+        None,
+        {},
+        Warranties(archive, forgotten_records(header, arrays, size, set(ids))),
         edit,
+        preprocessing=preprocessing,
     )
     return Memory(version, initial_size=initial_size)
 
@@ -337,7 +339,13 @@ def _refitted(header: dict[str, Any], arrays: dict[str, AnyArray]) -> Memory:
     salts = b"".join([*_salts(arrays["salt"]), *_salts(arrays["archive_salt"])])
     problem = Problem.of(keys, sigma=float.fromhex(header["sigma"]), cap=float.fromhex(header["cap"]))
     version, attempts = first_version(
-        problem, values, check_ids(ids, len(keys)), check_subjects(subjects, len(keys)), payloads, salts
+        problem,
+        values,
+        check_ids(ids, len(keys)),
+        check_subjects(subjects, len(keys)),
+        payloads,
+        salts,
+        preprocessing=Preprocessing(),
     )
     forgotten = {
         check_id(item["id"]): Forgotten(check_subject(item["subject"]))
@@ -349,37 +357,20 @@ def _refitted(header: dict[str, Any], arrays: dict[str, AnyArray]) -> Memory:
     return Memory(replace(version, warranties=Warranties(forgotten=forgotten)), attempts=attempts)
 
 
-def _state(keys: Matrix, alpha: Vector, header: dict[str, Any]) -> tuple[State, IndexArray, StateCheck]:
-    """The solver's state behind the coefficients of live entries, the site of each entry, and the state's check."""
+def _state(keys: Matrix, alpha: Vector, header: dict[str, Any]) -> tuple[State, IndexArray]:
+    """The state behind the coefficients of live entries, and the site of each entry."""
     first, site_of = distinct_sites(keys)
-    counts, cap = np.bincount(site_of, minlength=first.size), float.fromhex(header["cap"])
-    gram = KernelRows(keys[first], float.fromhex(header["sigma"]))
-    state = State.start(gram, counts, cap)
     if not np.array_equal(alpha[first][site_of], alpha):
         raise InputError("entries with one key differ in weight")
-    for site, (share, count) in enumerate(zip(alpha[first].tolist(), counts.tolist(), strict=True)):
-        state.alpha[site] = state.ceiling[site] if share == cap else _total(share, count)
-    weights = state.alpha[: state.sites]
-    status = np.where(weights == 0.0, RESERVE, np.where(weights >= state.ceiling[: state.sites], BOUND, MARGIN))
-    state.status[: state.sites] = status
-    state.offset = float.fromhex(header["offset"])
-    # The weights of a file are those of the exact optimum, or the file was not written by a memory.
-    state.exact = False
-    _, check = canonical(state)
-    if not np.array_equal(state.share[: state.sites], alpha[first]) or state.offset != float.fromhex(header["offset"]):
-        raise InputError("the weights are not those of the exact optimum of these entries")
-    return state, site_of, check
+    counts, cap = np.bincount(site_of, minlength=first.size), float.fromhex(header["cap"])
+    gram = KernelRows(keys[first], float.fromhex(header["sigma"]))
+    return State.stored(gram, counts, cap, alpha[first], float.fromhex(header["offset"])), site_of
 
 
-def _total(share: float, count: int) -> float:
-    """The weight of a site whose `count` entries have this share of it: divided again, it gives the share."""
-    total = share * count
-    near = (total, math.nextafter(total, math.inf), math.nextafter(total, -math.inf))
-    return next((candidate for candidate in near if candidate / count == share), total)
-
-
-def _forgotten(header: dict[str, Any], arrays: dict[str, AnyArray], size: int, taken: set[str]) -> dict[str, Forgotten]:
-    """Records of forgotten entries; a row of the file is a slot of the new memory."""
+def forgotten_records(
+    header: dict[str, Any], arrays: dict[str, AnyArray], size: int, taken: set[str]
+) -> dict[str, Forgotten]:
+    """Records of forgotten entries; their slots are rows of the file, which are the slots of a new memory."""
     rows, alpha = arrays["anchor_rows"], arrays["anchor_alpha"]
     ends = [0, *np.cumsum([item["size"] for item in header["anchors"]], dtype=np.int64).tolist()]
     if rows.shape != (ends[-1],) or alpha.shape != rows.shape or any(end < start for start, end in pairwise(ends)):

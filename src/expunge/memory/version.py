@@ -9,20 +9,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from expunge.certificates.warranty import Fit, Warranties
 from expunge.errors import InputError
 from expunge.ledger.commitment import state_digest, weights_digest
+from expunge.memory.active_entries import ActiveEntries, Description
 from expunge.memory.entries import Entries, check_id, check_subject, listed
+from expunge.preprocessing.outdated import OutdatedChoice, outdated_choices
+from expunge.preprocessing.preprocessing import Preprocessing
 from expunge.problem.check import StateCheck
+from expunge.problem.check_kind import CheckKind, check_kind
 from expunge.problem.problem import Problem, fewest_keys, row_bytes
-from expunge.problem.readout import canonical_order, readout, readout_in_order
+from expunge.problem.readout import readout
 from expunge.problem.solution import Solution
+from expunge.solver.readiness import made_ready, release
 from expunge.solver.state import State
 from expunge.types import IndexArray, Matrix, Vector
 
@@ -44,41 +50,7 @@ else:
 
 __all__ = ["Version"]
 
-Words: TypeAlias = npt.NDArray[np.uint64]
 Columns: TypeAlias = tuple[Matrix, list[str], list[str | None], list[bytes | None], bytes]
-
-
-@njit(cache=True, nogil=True)
-def _gather(
-    alive: npt.NDArray[np.bool_],
-    count: int,
-    size: int,
-    site: IndexArray,
-    share: Vector,
-    commitments: Words,
-    blinds: Words,
-    by_commitment: IndexArray,
-) -> tuple[Vector, Vector, Words, Words]:
-    """Coefficients in row order; coefficients and commitments in ascending order of the commitments; the exclusive or
-    of the blinds. 32 bytes are four words.
-    """
-    coefficients, ordered = np.empty(size), np.empty(size)
-    rows, combined = np.empty((size, 4), dtype=np.uint64), np.zeros(4, dtype=np.uint64)
-    row = 0
-    for slot in range(count):
-        if alive[slot]:
-            coefficients[row] = share[site[slot]]
-            for word in range(4):
-                combined[word] ^= blinds[slot, word]
-            row += 1
-    row = 0
-    for slot in by_commitment:
-        if slot < count and alive[slot]:
-            ordered[row] = share[site[slot]]
-            for word in range(4):
-                rows[row, word] = commitments[slot, word]
-            row += 1
-    return coefficients, ordered, rows, combined
 
 
 @dataclass(eq=False)
@@ -90,11 +62,46 @@ class Version:
     count: int
     alive: npt.NDArray[np.bool_]
     size: int
-    check: StateCheck
+    known_check: StateCheck | None
+    # Filled when the first edit looks for a key.
     site_of_key: dict[bytes, int] = field(repr=False)
     warranties: Warranties = field(default_factory=Warranties)
     edit: int = 0
     known_valid: frozenset[str] | None = field(default=None, repr=False)
+    # Of a memory of plain arrays: no columns, and whether the width was chosen.
+    preprocessing: Preprocessing = field(default_factory=Preprocessing, repr=False)
+    known_veil: npt.NDArray[np.uint64] | None = field(default=None, repr=False)
+
+    @property
+    def check(self) -> StateCheck:
+        """The check that let it through; from the keys, where it was opened and not edited since."""
+        return self._checked if self.known_check is None else self.known_check
+
+    @once
+    def _checked(self) -> StateCheck:
+        return self.solution.check()
+
+    def make_ready(self) -> None:
+        """Build what an edit starts from, where it is not there. What readers see stays as it is, bit for bit.
+
+        Raises VerificationError, with nothing changed, where the state is not the canonical one of its entries. The
+        caller holds the memory's lock.
+        """
+        if not self.state.ready:
+            self.state, self.known_check = made_ready(self.state)
+            self.number_keys()
+
+    def number_keys(self) -> None:
+        """Note the site of every key."""
+        present = self.state.present()
+        self.site_of_key.clear()
+        self.site_of_key.update(zip(row_bytes(self.state.gram.keys[present]), present.tolist(), strict=True))
+
+    def release(self) -> None:
+        """Let go of what an edit starts from, and overwrite it. The caller holds the memory's lock."""
+        if self.state.ready:
+            self.state = release(self.state)
+            self.site_of_key.clear()
 
     @once
     def slots(self) -> IndexArray:
@@ -125,7 +132,7 @@ class Version:
     @once
     def coefficients(self) -> Vector:
         """α of each entry, in row order."""
-        return _frozen(self._gathered[0])
+        return _frozen(self.state.share[self.sites])
 
     @once
     def keys(self) -> Matrix:
@@ -151,36 +158,72 @@ class Version:
     @once
     def weights(self) -> bytes:
         """Blinded digest of offset and coefficients."""
-        _, ordered, _, combined = self._gathered
-        return weights_digest(self.state.offset, ordered, combined.tobytes())
+        ordered = self.state.share[self.entries.site[self._by_commitment]]
+        return weights_digest(self.state.offset, ordered, self.veil.tobytes())
+
+    @once
+    def veil(self) -> npt.NDArray[np.uint64]:
+        """Exclusive or of the entries' blinds: 32 bytes, as four words."""
+        return self.entries.veil(self.slots) if self.known_veil is None else self.known_veil
 
     @once
     def digest(self) -> str:
         """Digest of the whole state."""
-        return state_digest(self.state.cap, self.state.gram.sigma, self._gathered[2].view(np.uint8), self.weights)
+        state, order = self.state, self._by_commitment
+        entries = self.entries
+        commitments = entries.in_order if order is entries.by_commitment else entries.commitments[order]
+        return state_digest(state.cap, state.gram.sigma, commitments, self.weights, self.preprocessing.digest())
+
+    @property
+    def check_kind(self) -> CheckKind:
+        """What the check of this state takes its slacks from: a function of the entries."""
+        return check_kind(self.size, int(np.count_nonzero(self.coefficients)), int(self.state.gram.keys.shape[1]))
+
+    @once
+    def confirmed(self) -> StateCheck:
+        """The check that a receipt states: from the keys where that is within reach of every edit, else from sums.
+
+        A reserve entry that came or went leaves every other slack, and so the check, as it was.
+        """
+        if self.check.kind == "sums" and self.check_kind == "keys":
+            return self.solution.check()
+        return self.check
+
+    @once
+    def outdated(self) -> tuple[OutdatedChoice, ...]:
+        """Numbers that were chosen from entries, and would be others now; archived entries count."""
+        if not self.preprocessing.learned and self.preprocessing.width == "given":
+            return ()
+        archive = self.warranties.archive.values()
+        keys = np.vstack([self.keys, *(entry.key for entry in archive)])
+        values = np.vstack([self.values, *(entry.value for entry in archive)])
+        state = self.state
+        return outdated_choices(self.preprocessing, keys, values, sigma=state.gram.sigma, cap=state.cap)
 
     @once
     def commitment_order(self) -> IndexArray:
         """Rows in ascending order of their commitments: digests and evidence list them so, whatever came first."""
-        slots = self.entries.by_commitment
-        counted = slots[slots < self.count]
-        return np.searchsorted(self.slots, counted[self.alive[counted]])
+        return np.searchsorted(self.slots, self._by_commitment)
 
     @once
-    def _gathered(self) -> tuple[Vector, Vector, Words, Words]:
-        """What `_gather` finds: every edit needs it for its digest."""
-        entries = self.entries
-        words, blinds = entries.commitments.view(np.uint64), entries.blinds.view(np.uint64)
-        order = entries.by_commitment
-        gathered: tuple[Vector, Vector, Words, Words] = _gather(
-            self.alive, self.count, self.size, entries.site, self.state.share, words, blinds, order
-        )
-        return gathered
+    def _by_commitment(self) -> IndexArray:
+        """Slots of the entries in ascending order of their commitments."""
+        slots = self.entries.by_commitment
+        if slots.size == self.size and self.entries.count == self.count:
+            # Those that count are among them.
+            return slots
+        counted = slots[slots < self.count]
+        return counted[self.alive[counted]]
 
     @property
     def deletable(self) -> int:
-        """How many more entries can be deleted at this cap, archived ones included."""
-        return self.size + len(self.warranties.archive) - fewest_keys(self.state.cap)
+        """How many more entries can be deleted at this cap, archived ones included; beyond, the cap grows."""
+        return max(0, self.size + len(self.warranties.archive) - fewest_keys(self.state.cap))
+
+    def require_entries(self) -> None:
+        """Raise InputError (``memory-empty``) where a question has no answer without an entry."""
+        if not self.size:
+            raise InputError("the memory is empty: admit an entry first", code="memory-empty")
 
     def named(self, ids: str | Iterable[str] | None, subject: str | None) -> tuple[list[int], list[str]]:
         """Live slots and pruned ids that a deletion names; InputError for an unknown id or subject."""
@@ -209,29 +252,53 @@ class Version:
                 raise InputError(f"no entry has id {name!r}; nothing was deleted")
         return sorted(slots), pruned
 
+    def names_of(self, ids: str | Iterable[str] | None, subject: str | None) -> list[str]:
+        """Ids of the entries that a deletion names, as `named` finds them."""
+        slots, pruned = self.named(ids, subject)
+        return [*(self.entries.ids[slot] or "" for slot in slots), *pruned]
+
+    def has_subject(self, subject: str) -> bool:
+        """Whether an entry of a subject is here, live, archived or forgotten."""
+        live = any(self.alive[slot] for slot in self.entries.slots_of.get(subject, ()) if slot < self.count)
+        return live or bool(self.warranties.of_subject(subject))
+
     def readout(self, points: Matrix, coefficients: Vector | None = None) -> Matrix:
         """Readout at points (m, d) → (m, dv), with these coefficients (n,) in place of the version's own."""
+        self.require_entries()
         if coefficients is not None:
             return readout(self.keys, self.values, coefficients, points, self.state.gram.sigma)
-        return readout_in_order(*self.in_order, points, self.state.gram.sigma)
+        return self.active.read(points)
 
     def slacks(self, rows: IndexArray) -> Vector:
         """Slack g of some entries (m,), from keys and published weights: the solver's own depend on the past."""
         return self.solution.slack(self.keys[rows])
 
     @once
-    def in_order(self) -> tuple[Matrix, Matrix, Vector]:
-        """Keys, values and coefficients of the active entries, in the order in which readouts sum them."""
-        order = canonical_order(self.keys, self.values, self.coefficients)
-        return self.keys[order], self.values[order], self.coefficients[order]
+    def active(self) -> ActiveEntries:
+        """The entries with a weight."""
+        state, rows = self.state, np.flatnonzero(self.coefficients)
+        sites, slots = self.sites[rows], self.slots[rows]
+        problem = Problem(state.gram.keys[sites], state.cap, state.gram.sigma)
+        solution = Solution(problem, self.coefficients[rows], state.offset)
+        describe = partial(_describe, self.entries, slots)
+        return ActiveEntries.of(solution, self.entries.values[slots], self.preprocessing, describe)
 
-    def columns(self, *, archived: bool = False) -> tuple[Matrix, Columns]:
-        """Keys, and values, ids, subjects, payloads and salts, in order of admission; archived entries on request."""
+    def columns(self, *, archived: bool = False, without: Iterable[int] = ()) -> tuple[Matrix, Columns]:
+        """Keys, and values, ids, subjects, payloads and salts, in order of admission; archived entries on request.
+
+        `without` are slots to leave out.
+        """
         entries, archive = self.entries, {entry.slot: entry for entry in self.warranties.archive.values()}
         slots = self.slots if not archived else np.sort(np.concatenate([self.slots, np.array([*archive], np.int64)]))
-        live = dict(zip(self.slots.tolist(), self.keys, strict=True))
+        slots = slots[~np.isin(slots, np.fromiter(without, dtype=np.int64))]
         kept = slots.tolist()
-        return np.array([live[slot] if slot in live else archive[slot].key for slot in kept]), (
+        # Only these keys are copied: a copy of an erased one would outlive it.
+        keys = np.empty((len(kept), self.state.gram.keys.shape[1]))
+        live = self.alive[slots]
+        keys[live] = self.state.gram.keys[entries.site[slots[live]]]
+        for row in np.flatnonzero(~live).tolist():
+            keys[row] = archive[kept[row]].key
+        return keys, (
             entries.values[slots],
             [entries.ids[slot] or "" for slot in kept],
             [entries.subjects[slot] for slot in kept],
@@ -243,6 +310,71 @@ class Version:
         """Slot of a live entry, or None."""
         slot = self.entries.slot_of.get(name)
         return slot if slot is not None and slot < self.count and self.alive[slot] else None
+
+    def holds(self, name: str) -> bool:
+        """Whether the content of an entry is here, live or archived."""
+        return self.slot(name) is not None or name in self.warranties.archive
+
+    @property
+    def attribute_kinds(self) -> list[str]:
+        """Which attributes any live or archived entry has: ``derived_from``, ``expires``, both or none."""
+        stated = [*self.entries.attributes.items()]
+
+        def any_has(kind: str) -> bool:
+            return any(
+                getattr(one, kind) and slot < self.count and self.holds(self.entries.ids[slot] or "")
+                for slot, one in stated
+            )
+
+        # Many entries may end, and none have sources.
+        made = bool(self.entries.derived) and any_has("derived_from")
+        return ["derived_from"] * made + ["expires"] * any_has("expires")
+
+    def made_from(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """What was made from entries of this memory, directly or not, and is here, live or archived: in order of
+        admission, each id with those of its sources that are among the entries, or were made from them.
+        """
+        entries, found, waiting = self.entries, set(names), list(names)
+        for source in waiting:
+            names_made = (entries.ids[slot] for slot in [*entries.derived.get(source, ())] if slot < self.count)
+            new = {name for name in names_made if name is not None and self.holds(name)} - found
+            waiting += new
+            found |= new
+        made = found.difference(names)
+        order = sorted(made, key=lambda name: self._slot_of(name))
+        sources = {name: entries.attributes[self._slot_of(name)].derived_from for name in order}
+        return {name: tuple(one for one in sources[name] if one in found and isinstance(one, str)) for name in order}
+
+    @property
+    def ends(self) -> list[tuple[str, datetime]]:
+        """Ids and ends of the live and archived entries that have one, in order of admission."""
+        stated = sorted((slot, one.expires) for slot, one in [*self.entries.attributes.items()] if one.expires)
+        named = [(self.entries.ids[slot] or "", end) for slot, end in stated if slot < self.count]
+        return [(name, end) for name, end in named if self.holds(name)]
+
+    def due(self, now: datetime) -> list[str]:
+        """Ids of the live and archived entries whose end has come, in order of admission."""
+        return [name for name, end in self.ends if end <= now]
+
+    def _slot_of(self, name: str) -> int:
+        """Slot of an entry that is live or archived."""
+        slot = self.slot(name)
+        return self.warranties.archive[name].slot if slot is None else slot
+
+    def overwrite(self, slots: list[int]) -> None:
+        """Overwrite what the buffers of a replaced version hold of erased entries, and all that was derived from keys.
+
+        The entries that were not erased can still be read.
+        """
+        state, entries = self.state, self.entries
+        losses = Counter(entries.site[slots].tolist())
+        gone = [site for site, lost in losses.items() if site >= 0 and lost == state.multiplicity[site]]
+        state.gram.rewind(state.sites)
+        state.gram.keys[gone] = 0.0
+        state.slack[:] = 0.0
+        state.margin.clear()
+        self.site_of_key.clear()
+        entries.wipe(slots)
 
     def compacted(self) -> Version:
         """Same version without absent sites and wiped slots; the order of admission is kept."""
@@ -256,13 +388,31 @@ class Version:
         archived = np.array([entry.slot for entry in self.warranties.archive.values()], dtype=np.int64)
         slots = np.sort(np.concatenate([self.slots, archived]))
         entries = self.entries.compacted(slots, sites[slots])
-        numbers = {key: site for site, key in enumerate(row_bytes(compact.gram.keys[: kept.size]))}
         alive = np.ones(entries.site.size, dtype=bool)
         alive[: slots.size] = sites[slots] >= 0
         warranties = self.warranties.renumbered(dict(zip(slots.tolist(), range(slots.size), strict=True)))
-        return Version(
-            compact, entries, slots.size, alive, self.size, self.check, numbers, warranties, self.edit, self.valid
+        version = Version(
+            compact,
+            entries,
+            slots.size,
+            alive,
+            self.size,
+            self.known_check,
+            {},
+            warranties,
+            self.edit,
+            self.valid,
+            self.preprocessing,
+            self.veil,
         )
+        if compact.ready:
+            version.number_keys()
+        return version
+
+
+def _describe(entries: Entries, slots: IndexArray, place: int) -> Description:
+    slot = int(slots[place])
+    return entries.ids[slot] or "", entries.subjects[slot], entries.payloads[slot]
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

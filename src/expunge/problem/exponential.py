@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from expunge.compilation import njit
 from expunge.types import Vector
 
 __all__ = ["EXPONENT_FLOOR", "RELATIVE_ERROR", "exponentials"]

@@ -15,12 +15,20 @@ t eᵗ ≥ −1/e: so κ is off by less than (0.37(d + 5) + 4)u < `kernel_error(
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from expunge.compilation import njit
 from expunge.problem.exponential import EXPONENT_FLOOR, PART, exponentials
-from expunge.types import Matrix
+from expunge.types import Matrix, Vector
 
-__all__ = ["exponent_factor", "fill_kernel", "kernel_block", "kernel_error", "kernel_values", "squared_distances"]
+__all__ = [
+    "exponent_factor",
+    "fill_kernel",
+    "kernel_block",
+    "kernel_error",
+    "kernel_values",
+    "largest_kernel_values",
+    "squared_distances",
+]
 
 # Columns handled together, so that one tile of keys and its sums stay in the first-level cache.
 TILE = PART
@@ -82,6 +90,37 @@ def kernel_values(a: Matrix, b: Matrix, factor: float, out: Matrix) -> None:
                 out[i, start + j] = total[j]
 
 
+@njit(cache=True, nogil=True)
+def _largest_values(a: Matrix, b: Matrix, factor: float, out: Vector) -> None:
+    """Fill `out` with the kernel value of the least squared distance from each row of `a` to a row of `b`."""
+    rows, dimension = a.shape
+    columns = b.shape[0]
+    tile = np.empty((dimension, TILE))
+    total, shifted, scale = np.empty(TILE), np.empty(TILE), np.empty(TILE)
+    out[:] = np.inf
+    for start in range(0, columns, TILE):
+        width = min(TILE, columns - start)
+        for j in range(width):
+            for k in range(dimension):
+                tile[k, j] = b[start + j, k]
+        for i in range(rows):
+            total[:] = 0.0
+            for k in range(dimension):
+                value = a[i, k]
+                for j in range(TILE):
+                    difference = value - tile[k, j]
+                    total[j] += difference * difference
+            for j in range(width):
+                out[i] = min(out[i], total[j])
+    for start in range(0, rows, TILE):
+        width = min(TILE, rows - start)
+        for i in range(width):
+            total[i] = max(out[start + i] * factor, _FLOOR)
+        exponentials(total, width, shifted, scale)
+        for i in range(width):
+            out[start + i] = total[i]
+
+
 def squared_distances(a: Matrix, b: Matrix) -> Matrix:
     """Squared Euclidean distances of every pair: (m, d), (n, d) → (m, n)."""
     out = np.empty((a.shape[0], b.shape[0]))
@@ -94,6 +133,13 @@ def kernel_block(a: Matrix, b: Matrix, sigma: float) -> Matrix:
     block = np.empty((a.shape[0], b.shape[0]))
     fill_kernel(a, b, sigma, block)
     return block
+
+
+def largest_kernel_values(a: Matrix, b: Matrix, sigma: float) -> Vector:
+    """κ of each row of (m, d) and the row of (n, d) that is nearest to it → (m,)."""
+    out = np.empty(a.shape[0])
+    _largest_values(a, b, exponent_factor(sigma), out)
+    return out
 
 
 def fill_kernel(a: Matrix, b: Matrix, sigma: float, out: Matrix) -> None:

@@ -21,8 +21,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from expunge.compilation import njit
 from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = ["KernelWidth", "fill_pairs", "kernel_pairs", "kernel_width", "pair_error", "two_product", "two_sum"]

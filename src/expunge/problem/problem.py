@@ -28,6 +28,8 @@ __all__ = [
     "fewest_keys",
     "refuse_masked",
     "row_bytes",
+    "widened_cap",
+    "width_from",
 ]
 
 # Beyond it squared distances overflow.
@@ -43,17 +45,26 @@ class Problem:
     sigma: float
 
     @classmethod
-    def of(cls, keys: Any, *, sigma: Any, nu: Any = None, cap: Any = None) -> Problem:
-        """Validate what a caller passed; the cap comes from `nu` at this number of keys, or directly."""
-        points = as_points(keys, "keys")
-        width = _number(sigma, "sigma")
-        if not 1.0 / LARGEST <= width <= LARGEST:
-            raise InputError(f"sigma must be a positive width between 1e-150 and 1e150, not {sigma!r}")
+    def of(cls, keys: Any, *, sigma: Any, nu: Any = None, cap: Any = None, empty: bool = False) -> Problem:
+        """Validate what a caller passed; the cap comes from `nu` at this number of keys, or directly.
+
+        With `empty`, keys of shape (0, d) are accepted: an empty problem, whose cap is 1.
+        """
+        points = as_points(keys, "keys", empty=empty)
+        width = width_from(sigma)
         return cls(points, cap_from(points.shape[0], nu=nu, cap=cap), width)
 
 
+def width_from(sigma: Any) -> float:
+    """The width as a number, checked for range."""
+    width = _number(sigma, "sigma")
+    if not 1.0 / LARGEST <= width <= LARGEST:
+        raise InputError(f"sigma must be a positive width between 1e-150 and 1e150, not {sigma!r}")
+    return width
+
+
 def cap_from(count: int, *, nu: Any = None, cap: Any = None) -> float:
-    """C = 1/(ν n₀), or the cap itself, checked for feasibility at `count` keys."""
+    """C = 1/(ν n₀), or the cap itself, checked for feasibility at `count` keys; 1, after the checks, for none."""
     if (nu is None) == (cap is None):
         raise InputError("give exactly one of nu (the sparsity that sets the cap) and cap (the cap itself)")
     if nu is not None:
@@ -61,13 +72,15 @@ def cap_from(count: int, *, nu: Any = None, cap: Any = None) -> float:
         if not 0.0 < fraction <= 1.0:
             raise InputError(f"nu must lie in (0, 1], not {nu!r}")
         # More than 1 per key is never reached: the mass is 1.
-        value = min(1.0, 1.0 / (fraction * count))
+        value = min(1.0, 1.0 / (fraction * count)) if count else 1.0
     else:
         value = _number(cap, "cap")
     if not CAP_FLOOR <= value <= 1.0:
         raise InputError(
             f"cap must lie between {CAP_FLOOR:g} and 1, not {value!r}: it limits one key's share of a unit mass"
         )
+    if not count:
+        return 1.0
     value = _whole(value)
     needed = fewest_keys(value)
     if count < needed:
@@ -76,6 +89,19 @@ def cap_from(count: int, *, nu: Any = None, cap: Any = None) -> float:
             f"or a cap of at least {1.0 / count!r}"
         )
     return value
+
+
+def widened_cap(cap: float, count: int) -> float:
+    """The cap, doubled as often as needed for `count` keys to hold a mass of 1, and no more; 1 where there are none.
+
+    Deletions one after another, in any order and any grouping, end with the same cap, because each starts where a
+    larger one would have come by. It tells only which power of two was needed.
+    """
+    if not count:
+        return 1.0
+    while fewest_keys(cap) > count:
+        cap = _whole(min(1.0, 2.0 * cap))
+    return cap
 
 
 @lru_cache(maxsize=1024)
@@ -94,8 +120,11 @@ def _whole(cap: float) -> float:
     return math.nextafter(cap, 1.0)
 
 
-def as_points(array: Any, name: str, *, dimension: int | None = None) -> Matrix:
-    """Own, C-contiguous float64 copy of a finite (n, d) array, with −0 made 0 so that equal keys are equal bytes."""
+def as_points(array: Any, name: str, *, dimension: int | None = None, empty: bool = False) -> Matrix:
+    """Own, C-contiguous float64 copy of a finite (n, d) array, with −0 made 0 so that equal keys are equal bytes.
+
+    With `empty`, an array of shape (0, d) is accepted.
+    """
     refuse_masked(array, name)
     try:
         given = np.asarray(array)
@@ -107,7 +136,7 @@ def as_points(array: Any, name: str, *, dimension: int | None = None) -> Matrix:
         given = given[None, :]
     if given.ndim != 2:
         raise InputError(f"{name} must have two dimensions (rows, coordinates), not shape {given.shape}")
-    if 0 in given.shape:
+    if 0 in (given.shape[1:] if empty else given.shape):
         raise InputError(f"{name} must not be empty; its shape is {given.shape}")
     if dimension is not None and given.shape[1] != dimension:
         raise InputError(f"{name} must have {dimension} coordinates, like the memory, not {given.shape[1]}")
@@ -120,20 +149,20 @@ def as_points(array: Any, name: str, *, dimension: int | None = None) -> Matrix:
     if not np.isfinite(points).all():
         row, column = np.argwhere(~np.isfinite(points))[0]
         raise InputError(f"{name} must be finite; row {row}, column {column} is {points[row, column]}")
-    if np.abs(points).max() > LARGEST:
+    if np.abs(points).max(initial=0.0) > LARGEST:
         row, column = np.argwhere(np.abs(points) > LARGEST)[0]
         raise InputError(f"{name} must stay below 1e150 in magnitude; row {row}, column {column} does not")
     return points
 
 
 def as_values(values: Any, size: int) -> Matrix:
-    """Finite (n, dv) float64 values, one row per key; (n,) counts as (n, 1)."""
+    """Finite (n, dv) float64 values, one row per key; (n,) counts as (n, 1), also for no keys."""
     refuse_masked(values, "values")
     try:
         given = np.asarray(values)
     except (ValueError, TypeError, OverflowError) as problem:
         raise InputError(f"values must be a rectangular array of numbers ({problem})") from None
-    points = as_points(given[:, None] if given.ndim == 1 else given, "values")
+    points = as_points(given[:, None] if given.ndim == 1 else given, "values", empty=size == 0)
     if points.shape[0] != size:
         raise InputError(f"values must have one row per key: {size}, not {points.shape[0]}")
     return points

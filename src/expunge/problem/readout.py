@@ -12,14 +12,21 @@ taken in a stated order (term k goes to sum k mod 8) and added as a tree.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from expunge.compilation import njit
 from expunge.problem.exponential import EXPONENT_FLOOR, PART, exponentials
 from expunge.problem.kernel import squared_distances
 from expunge.problem.kernel_pairs import two_product, two_sum
 from expunge.types import IndexArray, Matrix, Vector
 
-__all__ = ["canonical_order", "readout", "readout_in_order", "readout_weights", "similarity"]
+__all__ = [
+    "canonical_order",
+    "readout",
+    "readout_in_order",
+    "readout_weights",
+    "similarity",
+    "squared_distance_pairs",
+]
 
 _FLOOR = EXPONENT_FLOOR
 LANES = 8
@@ -53,13 +60,13 @@ def _transposed(keys: Matrix) -> Matrix:
 
 
 @njit(cache=True, nogil=True)
-def _far_exponents(tiles: Matrix, count: int, point: Vector, factor: float, out: Vector) -> None:
-    """out[j] ← factor · (D_j − least D) for squared distances D as pairs; `tiles` are transposed keys."""
-    dimension = point.size
-    high, low = np.zeros(out.size), np.zeros(out.size)
+def _distance_pairs(tiles: Matrix, count: int, point: Vector, high: Vector, low: Vector) -> None:
+    """Fill `high` + `low`, as long as the tiles, with squared distances as pairs; `tiles` are transposed keys."""
+    high[:] = 0.0
+    low[:] = 0.0
     for start in range(0, count, PART):
-        for k in range(dimension):
-            row = tiles[start // PART * dimension + k]
+        for k in range(point.size):
+            row = tiles[start // PART * point.size + k]
             for j in range(PART):
                 x, y = two_sum(point[k], -row[j])
                 p, q = two_product(x, x)
@@ -69,6 +76,13 @@ def _far_exponents(tiles: Matrix, count: int, point: Vector, factor: float, out:
                 t = s + e
                 low[start + j] = e - (t - s)
                 high[start + j] = t
+
+
+@njit(cache=True, nogil=True)
+def _far_exponents(tiles: Matrix, count: int, point: Vector, factor: float, out: Vector) -> None:
+    """out[j] ← factor · (D_j − least D) for squared distances D as pairs; `tiles` are transposed keys."""
+    high, low = np.empty(out.size), np.empty(out.size)
+    _distance_pairs(tiles, count, point, high, low)
     nearest = 0
     for j in range(1, count):
         if high[j] < high[nearest] or (high[j] == high[nearest] and low[j] < low[nearest]):
@@ -185,6 +199,17 @@ def similarity(keys: Matrix, coefficients: Vector, points: Matrix, sigma: float)
     out = np.empty(points.shape[0])
     _similarity(keys[order], coefficients[order], points, -1.0 / (sigma * sigma), out)
     return out
+
+
+def squared_distance_pairs(keys: Matrix, point: Vector) -> tuple[Vector, Vector]:
+    """Squared distances from keys (n, d) to a point (d,) as high + low, each (n,), off by less than 2⁻¹⁰⁰ of itself.
+
+    That holds while no square over- or underflows. The pairs are normalised: they are ordered as (high, low).
+    """
+    count = keys.shape[0]
+    high, low = np.empty((2, (count + PART - 1) // PART * PART))
+    _distance_pairs(_transposed(keys), count, point, high, low)
+    return high[:count], low[:count]
 
 
 def readout_weights(keys: Matrix, coefficients: Vector, points: Matrix, sigma: float) -> Matrix:

@@ -38,7 +38,7 @@ class Solution:
         return similarity(self.problem.keys, self.coefficients, points, self.problem.sigma)
 
     def score(self, points: Matrix) -> Vector:
-        """Gate score s(x), (m, d) → (m,)."""
+        """Gate score s(x), (m, d) → (m,); inside is from `boundary_score`, not from 0."""
         return 2.0 * self.similarity(points) - self.offset
 
     def slack(self, points: Matrix) -> Vector:

@@ -7,6 +7,7 @@ from typing import Final
 __all__ = [
     "ACCEPTANCE",
     "CAP_FLOOR",
+    "NEARBY",
     "PARTITION_THRESHOLD",
     "PUBLISHED",
     "REFINED",
@@ -32,6 +33,9 @@ REFINED: Final = 1e-15
 
 # A candidate with n·C this close to 1 starts with every key at its bound; `canonical` then finds the exact optimum.
 SATURATION_SLIP: Final = 1e-14
+
+# The least similarity that counts as near. κ = 0.001 at 2.63 widths.
+NEARBY: Final = 1e-3
 
 # Below it the partition threshold could no longer tell the two bounds apart.
 CAP_FLOOR: Final = 1e-6

@@ -25,6 +25,7 @@ except ImportError:
     raise MissingExtra("the service needs the extra: pip install 'expunge[service]'") from None
 
 from expunge.service.background_tasks import BackgroundTasks
+from expunge.service.callers import Callers
 from expunge.service.context import ServiceContext
 from expunge.service.executor import Executor
 from expunge.service.frontend.files import add_open_routes
@@ -32,6 +33,7 @@ from expunge.service.jobs import Jobs
 from expunge.service.log_format import configure_logging
 from expunge.service.metrics import Metrics
 from expunge.service.middleware import RequestMiddleware
+from expunge.service.preparation import Preparation
 from expunge.service.problems import MEDIA_TYPE, problem_response
 from expunge.service.routes import (
     about,
@@ -42,6 +44,8 @@ from expunge.service.routes import (
     ledger_pages,
     memory_list,
     memory_queries,
+    mirror_list,
+    request_list,
 )
 from expunge.service.schemas.responses import Problem
 from expunge.service.settings import Settings
@@ -58,17 +62,24 @@ details (RFC 9457). Edits take `Idempotency-Key`, and `If-Match` with the entity
 _JOB_SECONDS = 10.0
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """One worker of the service."""
+def create_app(settings: Settings, *, own_process: bool = False) -> FastAPI:
+    """One worker of the service; with ``own_process`` it is alone in its process."""
     store = settings.open()
+    # Nobody who asks waits for another system: background tasks pass over the mirrors.
+    store.mirror_keeper.at_once = False
     executor = Executor(settings.timeout)
-    context = ServiceContext(settings, store, Tokens(store), executor, Jobs(store, executor), Metrics(store))
-    background = BackgroundTasks(store, executor, context.metrics)
+    tokens = Tokens(store)
+    callers = Callers(tokens, executor)
+    context = ServiceContext(settings, store, tokens, callers, executor, Jobs(store, executor), Metrics(store))
+    preparation = Preparation(store, executor, own_process=own_process)
+    background = BackgroundTasks(store, executor, context.metrics, settings.keep_cases, settings.retain_seconds)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        preparation.start()
         background.start()
         yield
+        await preparation.stop()
         await background.stop()
         await context.jobs.stop(_JOB_SECONDS)
         store.close()
@@ -82,9 +93,12 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         redirect_slashes=False,
     )
-    app.state.context, app.state.background = context, background
+    app.state.context, app.state.background, app.state.preparation = context, background, preparation
     app.add_middleware(RequestMiddleware, context=context)
-    for module in (about, memory_list, entry_list, memory_queries, edits, job_list, ledger_pages, hold_list):
+    for module in (
+        *(about, memory_list, entry_list, memory_queries, edits),
+        *(job_list, request_list, ledger_pages, hold_list, mirror_list),
+    ):
         app.include_router(module.routes)
     add_open_routes(app)
 
@@ -100,7 +114,7 @@ def create_app(settings: Settings) -> FastAPI:
 def from_environment() -> FastAPI:
     """One worker of `expunge serve`."""
     configure_logging()
-    return create_app(Settings.from_environment())
+    return create_app(Settings.from_environment(), own_process=True)
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

@@ -7,9 +7,10 @@ learns nothing of the others, not even whether they exist, except for the size o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Annotated, Any, TypedDict
 
+from fastapi import Header
 from fastapi.routing import APIRoute, APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,9 +21,29 @@ from expunge.service.settings import Limits
 from expunge.service.tokens import SCOPES, Scope, Token
 from expunge.store import StoredMemory
 
-__all__ = ["AuthorizedRoute", "context_of", "memory_of", "needs", "router", "token_of"]
+__all__ = [
+    "Asked",
+    "AuthorizedRoute",
+    "CaseHeader",
+    "asked_by",
+    "check_sources_covered",
+    "context_of",
+    "memory_of",
+    "needs",
+    "router",
+    "token_of",
+]
 
 _UUID_PREFIX = "uuid:"
+
+CaseHeader = Annotated[
+    str | None,
+    Header(
+        alias="Expunge-Case",
+        pattern=r"^[\x20-\x7e]{1,200}$",
+        description="Reference of the case, for the receipt to commit to; no name in it.",
+    ),
+]
 
 
 def needs(*scopes: Scope, store_wide: bool = False) -> dict[str, Any]:
@@ -44,7 +65,7 @@ class AuthorizedRoute(APIRoute):
 
         async def handler(request: Request) -> Response:
             context = context_of(request)
-            token = await context.executor.read(_find_token, context, request.headers.get("authorization"))
+            token = await context.callers.find(request.headers.get("authorization"))
             request.state.token = token.name
             if not token.scopes & set(scopes):
                 raise InputError(f"this needs one of the scopes {', '.join(scopes)}", code="forbidden")
@@ -86,6 +107,28 @@ def token_of(request: Request) -> Token:
     return token
 
 
+class Asked(TypedDict):
+    """Case and actor of an edit."""
+
+    case: str | None
+    actor: str
+
+
+def asked_by(request: Request, case: str | None) -> Asked:
+    """Case and actor of an edit: the actor is the token, by its name."""
+    return Asked(case=case, actor=token_of(request).name)
+
+
+def check_sources_covered(request: Request, sources: Iterable[Any]) -> None:
+    """Raise where entries are to be made from those of another memory, and the token is for one memory alone.
+
+    Whether the other memory is there, and the entry in it, is not looked up.
+    """
+    token = token_of(request)
+    if any(isinstance(source, tuple) and not token.covers(source[0]) for source in sources):
+        raise InputError("this token is for another memory than a source is in", code="forbidden")
+
+
 def memory_of(request: Request) -> StoredMemory:
     """The memory that the path names. It reads the store: call it in a thread."""
     try:
@@ -97,16 +140,6 @@ def memory_of(request: Request) -> StoredMemory:
         raise InputError("the memory was dropped in the meantime", code="not-found")
     request.state.uuid = request.state.expected_uuid = memory.uuid
     return memory
-
-
-def _find_token(context: ServiceContext, header: str | None) -> Token:
-    scheme, _, text = (header or "").partition(" ")
-    if scheme.lower() != "bearer":
-        raise InputError("send a token: Authorization: Bearer …", code="unauthenticated")
-    token = context.tokens.find(text.strip())
-    if token is None:
-        raise InputError("the token is unknown, expired or revoked", code="unauthenticated")
-    return token
 
 
 def _name_of_uuid(context: ServiceContext, uuid: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from expunge.service.callers import Callers
 from expunge.service.executor import Executor
 from expunge.service.jobs import Jobs
 from expunge.service.metrics import Metrics
@@ -21,6 +22,7 @@ class ServiceContext:
     settings: Settings
     store: Store
     tokens: Tokens
+    callers: Callers
     executor: Executor
     jobs: Jobs
     metrics: Metrics

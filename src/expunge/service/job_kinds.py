@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from expunge.errors import InputError, StoreError
+from expunge.memory.version import Version
+from expunge.problem.solution import Solution
 from expunge.service.tokens import Scope
 from expunge.store import Store
 
@@ -36,7 +38,11 @@ def _prove(store: Store, spec: dict[str, Any], progress: Progress) -> dict[str, 
         raise InputError("the memory was dropped in the meantime", code="not-found")
     from expunge.certificates.proof import prove_state
 
-    digest, found = store[name].look(lambda view: (view.digest, view.solution))
+    def solution_of(version: Version) -> tuple[str, Solution]:
+        version.require_entries()
+        return version.digest, version.solution
+
+    digest, found = store[name].look(solution_of)
     progress(0, 1)
     problem = found.problem
     proof = prove_state(problem.keys, found.coefficients, found.offset, cap=problem.cap, sigma=problem.sigma)
@@ -55,7 +61,17 @@ def _prove(store: Store, spec: dict[str, Any], progress: Progress) -> dict[str, 
 
 
 def _erase(store: Store, spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    done = store.erase_subject(spec["subject"], idempotency_key=spec["key"], progress=progress)
+    salt = spec.get("salt")
+    done = store.erase_subject(
+        spec["subject"],
+        idempotency_key=spec["key"],
+        progress=progress,
+        salt=None if salt is None else bytes.fromhex(salt),
+        look_alikes=False,
+        derived=spec.get("derived", "erase"),
+        case=spec.get("case"),
+        actor=spec.get("actor"),
+    )
     parts = [
         {
             "memory": part.memory,
@@ -70,7 +86,16 @@ def _erase(store: Store, spec: dict[str, Any], progress: Progress) -> dict[str, 
     failed = next((part for part in done.memories if part.outcome == "failed"), None)
     if failed is not None:
         raise StoreError(f"not all memories could be edited ({failed.reason}); ask again with the same key")
-    return {"complete": done.complete, "index": done.index, "salt": done.salt.hex(), "memories": parts}
+    salt = None if done.salt is None else done.salt.hex()
+    return {"complete": done.complete, "index": done.index, "salt": salt, "earlier": done.earlier, "memories": parts}
+
+
+def _retain(store: Store, spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    done = store.retain(progress=progress, case=spec.get("case"), actor=spec.get("actor"))
+    failed = next((part for part in done.memories if part.outcome == "failed"), None)
+    if failed is not None:
+        raise StoreError(f"not all memories could be edited ({failed.reason}); ask again")
+    return done.to_json()
 
 
 def _verify(store: Store, spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
@@ -88,6 +113,7 @@ JOB_KINDS: dict[str, JobKind] = {
     for kind in (
         JobKind("proof", ("read", "audit"), False, _prove),
         JobKind("subject_erasure", ("erase",), True, _erase),
+        JobKind("retention", ("erase",), True, _retain),
         JobKind("verification", ("audit", "admin"), True, _verify),
         JobKind("vacuum", ("admin",), True, _vacuum),
     )

@@ -8,23 +8,20 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from starlette.responses import JSONResponse
 
 from expunge.certificates.warranty import Warranty
+from expunge.memory.attributes import decode_attributes
 from expunge.memory.entries import decode_payload
-from expunge.memory.version import Version
-from expunge.problem.partition import Partition
-from expunge.store import Preview, StoredMemory
+from expunge.store import Preview, SignedReceipt
 
 __all__ = [
     "JsonResponse",
-    "groups_of",
+    "attributes_content",
     "payload_content",
     "preview_content",
-    "remaining_fraction",
+    "receipt_content",
     "response_with_etag",
-    "summary_content",
     "warranty_content",
 ]
 
@@ -42,46 +39,32 @@ def response_with_etag(content: Any, digest: str, status: int = 200, **headers: 
     return JsonResponse(content, status_code=status, headers={"ETag": f'"{digest}"', **headers})
 
 
-def preview_content(preview: Preview) -> dict[str, Any]:
-    """What an edit would do."""
-    return {"dry_run": True, **vars(preview)}
+def preview_content(preview: Preview, *, everywhere: bool = True) -> dict[str, Any]:
+    """What an edit would do; with ``everywhere``, in other memories, too."""
+    content = {"dry_run": True, **preview.to_json()}
+    return content if everywhere else content | {"derived": _here(preview), "elsewhere": {}}
 
 
-def summary_content(memory: StoredMemory) -> dict[str, Any]:
-    """A memory in numbers."""
-
-    def content_of(version: Version) -> dict[str, Any]:
-        groups = Partition.of(version.coefficients, version.state.cap)
-        return {
-            "edit": version.edit,
-            "digest": version.digest,
-            "size": version.size,
-            "archived": len(version.warranties.archive),
-            "forgotten": len(version.warranties.forgotten),
-            "expired": len(version.warranties.forgotten) - len(version.valid),
-            "partition": {
-                "margin": int(groups.margin.size),
-                "bound": int(groups.bound.size),
-                "reserve": int(groups.reserve.size),
-            },
-            "cap": version.state.cap,
-            "sigma": version.state.gram.sigma,
-            "offset": version.state.offset,
-            "dimension": int(version.state.gram.keys.shape[1]),
-            "value_dimension": int(version.entries.values.shape[1]),
-        }
-
-    content = {"name": memory.name, "uuid": memory.uuid, **memory.look(content_of)}
-    return content | {"deletable": memory.deletable, "initial_size": memory.initial_size}
+def receipt_content(receipt: SignedReceipt, *, everywhere: bool = True) -> dict[str, Any]:
+    """What an edit did; with ``everywhere``, in other memories, too."""
+    content = receipt.to_json()
+    return content if everywhere else content | {"elsewhere": None}
 
 
-def groups_of(version: Version) -> list[str]:
-    """Margin, bound or reserve, in row order."""
-    groups = Partition.of(version.coefficients, version.state.cap)
-    names = np.full(version.size, "reserve", dtype="<U7")
-    names[groups.margin], names[groups.bound] = "margin", "bound"
-    listed: list[str] = names.tolist()
-    return listed
+def attributes_content(encoded: bytes | None, *, everywhere: bool) -> dict[str, Any]:
+    """When an entry ends, and what it was made from; of sources in other memories only where it is ``everywhere``."""
+    stated = decode_attributes(encoded)
+    sources = [source for source in stated.derived_from if everywhere or isinstance(source, str)]
+    ends = None if stated.expires is None else stated.expires.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"expires": ends, "derived_from": sources}
+
+
+def _here(preview: Preview) -> list[dict[str, Any]]:
+    """Derived entries without their sources in other memories."""
+    found = [entry.to_json() for entry in preview.derived]
+    return [
+        entry | {"sources": [source for source in entry["sources"] if source[0] == entry["memory"]]} for entry in found
+    ]
 
 
 def payload_content(encoded: bytes | None) -> Any:
@@ -92,14 +75,7 @@ def payload_content(encoded: bytes | None) -> Any:
 
 def warranty_content(row: Warranty, subject: str | None) -> dict[str, Any]:
     """The warranty of a pruned entry."""
-    return {**vars(row), "subject": subject, "fraction": remaining_fraction(row)}
-
-
-def remaining_fraction(row: Warranty) -> float:
-    """What is left of a warranty, from 1 when it was issued to 0."""
-    if row.slack is None or row.remaining is None or not row.slack > 0.0:
-        return 0.0
-    return float(min(1.0, max(0.0, row.remaining / row.slack)))
+    return {**vars(row), "subject": subject, "fraction": row.fraction}
 
 
 def _plain(value: Any) -> Any:

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from expunge.errors import VerificationError
 from expunge.memory.receipt import EditRecord
 from expunge.memory.version import Version
-from expunge.store import SignedReceipt, Store, StoredMemory
+from expunge.store import JointErasure, SignedReceipt, Store, StoredMemory
 
 __all__ = ["MULTIPROCESS", "Metrics"]
 
@@ -56,12 +56,28 @@ class Metrics:
             buckets=_SECONDS,
         )
 
+        self._sweeps = Counter(
+            "expunge_retention_sweeps", "Sweeps for entries that have ended.", ["result"], registry=registry
+        )
+        self._swept = Counter("expunge_retention_entries", "Entries that sweeps have erased.", registry=registry)
+        self._held = Gauge(
+            "expunge_retention_held",
+            "Entries that have ended and that holds keep, at the last sweep.",
+            registry=registry,
+            multiprocess_mode="livemax",
+        )
         self._waiting = Gauge(
             "expunge_erasures_waiting",
             "Erasures (on PostgreSQL: erased secrets) that the database's files still hold, as far as is known.",
             registry=registry,
             multiprocess_mode="livemax",
         )
+
+    def observe_sweep(self, done: JointErasure) -> None:
+        """Count a sweep, what it erased, and what holds kept."""
+        self._sweeps.labels("complete" if done.complete else "incomplete").inc()
+        self._swept.inc(sum(len(part.applied) for part in done.memories))
+        self._held.set(sum(map(len, done.held.values())))
 
     def observe_waiting(self) -> None:
         """Take over how many erasures wait for a reader to end, or for a vacuum."""
@@ -125,6 +141,16 @@ class _StoreCollector(Collector):
         yield _gauge("expunge_memories_damaged", "Memories that do not open as they were written.", damaged)
         yield _gauge("expunge_entries", "Live entries in all memories.", sum(row.size for row in rows))
         yield _gauge("expunge_log_size", "Leaves of the ledger.", self._store.size)
+        mirrors = self._store.mirrors()
+        pending = {"write": sum(one.writes for one in mirrors), "erase": sum(one.erasures for one in mirrors)}
+        yield _gauge("expunge_mirrors", "Systems that have copies.", len(mirrors))
+        yield _gauge(
+            "expunge_mirrors_failing", "Of these, those that did not answer.", sum(one.failures > 0 for one in mirrors)
+        )
+        owed = GaugeMetricFamily("expunge_mirror_edits_pending", "Edits that mirrors do not have yet.", labels=["kind"])
+        for kind, number in pending.items():
+            owed.add_metric([kind], number)
+        yield owed
         states_of = GaugeMetricFamily("expunge_certificates", "Warranties of pruned entries.", labels=["status"])
         for status, number in certificates.items():
             states_of.add_metric([status], number)

@@ -48,6 +48,9 @@ _REPORT = (
     "sandbox; default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
+# It asks for the provider at each span until one is set.
+_tracer: Any = None if trace is None else trace.get_tracer("expunge.service")
+
 # A client may send any word as a method.
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _API = "default-src 'none'; frame-ancestors 'none'"
@@ -143,8 +146,7 @@ def _span(headers: Mapping[str, str]) -> Iterator[SetAttributes]:
     if trace is None:
         yield lambda attributes: None
         return
-    tracer: Any = trace.get_tracer("expunge.service")
-    with tracer.start_as_current_span(
+    with _tracer.start_as_current_span(
         "request",
         context=propagate.extract(headers),
         kind=trace.SpanKind.SERVER,

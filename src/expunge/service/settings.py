@@ -39,19 +39,38 @@ class Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """One service. ``timeout`` is how long an edit waits for another, in seconds."""
+    """One service. ``timeout`` is how long an edit waits for another, in seconds.
+
+    Cases without a leaf in the last ``keep_cases`` days are erased; with None they are kept. Every ``retain_seconds``
+    what has ended is erased; with 0 it is left to ``expunge retain``. ``memory_budget`` is in bytes, for each worker.
+    """
 
     url: str
-    signing_key: Path | None = None
+    signing_key: str | Path | None = None
     timeout: float = 30.0
     report: Path | None = None
     tls: bool = False
     limits: Limits = field(default_factory=Limits)
+    keep_cases: int | None = None
+    retain_seconds: float = 60.0
+    head_key: str | None = None
+    pepper: Path | None = None
+    origin: str | None = None
+    memory_budget: int | None = None
 
     def open(self) -> Store:
         """The store; an encrypted signing key is opened with $EXPUNGE_PASSPHRASE."""
         passphrase = os.environ.get(PASSPHRASE) or None
-        return open_store(self.url, self.signing_key, passphrase=passphrase, timeout=self.timeout)
+        return open_store(
+            self.url,
+            self.signing_key,
+            head_key=self.head_key,
+            pepper=self.pepper,
+            passphrase=passphrase,
+            origin=self.origin,
+            timeout=self.timeout,
+            memory_budget=self.memory_budget,
+        )
 
     def to_text(self) -> str:
         """For the environment of a worker."""
@@ -64,5 +83,5 @@ class Settings:
             found = json.loads(environment[VARIABLE])
         except (KeyError, ValueError):
             raise InputError(f"${VARIABLE} does not hold the settings of a service; use expunge serve") from None
-        paths = {name: None if found[name] is None else Path(found[name]) for name in ("signing_key", "report")}
+        paths = {name: None if found[name] is None else Path(found[name]) for name in ("pepper", "report")}
         return cls(**found | paths | {"limits": Limits(**found["limits"])})

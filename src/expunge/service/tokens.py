@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from expunge.errors import InputError
 from expunge.store import Store
@@ -31,6 +31,7 @@ SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 _FORM = re.compile(r"expunge_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[0-9a-f]{12}")
 _MAX_NOTE = 200
+_FIND = select(tokens).where(tokens.c.name == bindparam("name_"))
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Tokens:
     def find(self, text: str) -> Token | None:
         """The token with this text, if it is good now."""
         form = _FORM.fullmatch(text)
-        row = None if form is None else self._store.read_row(select(tokens).where(tokens.c.name == form.group(1)))
+        row = None if form is None else self._store.read_row(_FIND, {"name_": form.group(1)})
         # The comparison happens in any case, and takes the same time whatever it finds.
         stored = bytes(32) if row is None else row.hash
         if not hmac.compare_digest(stored, _hash(text)) or row is None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from expunge.compilation import njit
 from expunge.errors import SolveError
 from expunge.problem.tolerances import REFINED, SATURATION_SLIP, SLACK_TOLERANCE
 from expunge.solver.margin_factor import MarginFactor, pivot_floor

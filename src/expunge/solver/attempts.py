@@ -1,9 +1,9 @@
 """copy → update → canonical → check → (rescue → canonical → check)* → publish | refuse (paper, §4.6).
 
 `first_accepted` tries one method after another, makes each candidate canonical, and returns the first that the
-independent check accepts. It never touches the published state, and never clips, snaps or regularises. The
-check takes from a candidate only its coefficients and offset; how many entries each site holds comes from the
-edit itself, so a solver that lies about the problem it solved is found out.
+independent check accepts: from the keys alone where that is within reach of every edit. It never touches the published
+state, and never clips, snaps or regularises. The check takes from a candidate only its coefficients and offset; how
+many entries each site holds comes from the edit itself, so a solver that lies about the problem it solved is found out.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from expunge.problem.check import StateCheck
+from expunge.problem.check_kind import check_kind
 from expunge.problem.tolerances import PUBLISHED
 from expunge.solver.canonical import canonical
 from expunge.solver.kernel_rows import KernelRows
+from expunge.solver.recomputation import check_from_keys
 from expunge.solver.state import State
 from expunge.types import IndexArray
 
@@ -84,6 +86,7 @@ def first_accepted(
         try:
             state = method.solve()
             exactness, check = canonical(state, counts, tolerance)
+            check = _confirmed(state, counts, check)
             worst = check.worst
         except Exception as problem:
             # Any failure of one method is recorded, and the next one is tried.
@@ -95,6 +98,22 @@ def first_accepted(
             return Trial(state, check, tuple(attempts))
     log.warning("no path passed the check: %s", _story(attempts))
     return Trial(None, StateCheck(math.inf, math.inf, math.inf, tolerance), tuple(attempts))
+
+
+def _confirmed(state: State, counts: IndexArray, check: StateCheck) -> StateCheck:
+    """The check from the keys alone, where that is within reach of every edit.
+
+    Where it fails and the other one passed, the maintained numbers are at fault, and all of them are dropped.
+    """
+    active = int(counts[state.alpha[: counts.size] != 0.0].sum())
+    # Without entries there is no slack.
+    if not active or check_kind(int(counts.sum()), active, state.gram.keys.shape[1]) != "keys":
+        return check
+    confirmed = check_from_keys(state, counts, check.tolerance)
+    if check.passed and not confirmed.passed:
+        log.error("the kernel rows and sums kept for this edit are not those of the keys: made afresh")
+        state.gram.rewind(state.sites)
+    return confirmed
 
 
 def _story(attempts: Sequence[Attempt]) -> str:

@@ -7,25 +7,27 @@ leaves at most 2⁻¹⁰⁵ of the sum behind; what remains is the rounding of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
-from numba import njit
 
-from expunge.problem.kernel import exponent_factor, fill_kernel, kernel_values
+from expunge.compilation import njit
+from expunge.problem.column_parts import for_column_parts, workers_for
+from expunge.problem.kernel import exponent_factor, kernel_values
 from expunge.problem.kernel_pairs import two_product, two_sum
+from expunge.solver.kernel_products import BLOCK, FEWEST, WIDE, fill_rows
 from expunge.types import IndexArray, Matrix, Vector
 
 __all__ = ["BoundSums", "follow_counts"]
 
-# Entries of kernel rows that are made together.
-BLOCK = 1_000_000
 # Changes after which the sums are made afresh from the keys: no fault lasts longer.
 REFRESH = 1024
 # Changes that are followed one by one; more are made in blocks.
 FEW = 16
-# Sums that are brought up together, so that they stay in the first-level cache.
+# Sums that are brought up together, so that they stay in the first-level cache, and kernel rows that are made for them.
 COLUMNS = 1024
+ROWS = 16
 
 
 @njit(cache=True, nogil=True)
@@ -50,18 +52,32 @@ def _add(row: Vector, times: float, sites: int, high: Vector, low: Vector) -> No
 
 
 @njit(cache=True, nogil=True)
-def _add_rows(
-    rows: Matrix, picked: IndexArray, sites: IndexArray, counts: IndexArray, held: IndexArray, high: Vector, low: Vector
-) -> None:
-    """Bring `held` and the sums to the counts of some sites, whose rows are the picked ones, in this order."""
+def _add_rows(rows: Matrix, picked: IndexArray, times: Vector, high: Vector, low: Vector) -> None:
+    """Add times · row to the sums, for the picked rows in this order."""
     width = min(rows.shape[1], high.size)
     for start in range(0, width, COLUMNS):
         stop = min(start + COLUMNS, width)
-        for k in range(sites.size):
-            times = float(counts[sites[k]] - held[sites[k]])
-            _add(rows[picked[k], start:stop], times, stop - start, high[start:stop], low[start:stop])
-    for site in sites:
-        held[site] = counts[site]
+        for k in range(picked.size):
+            _add(rows[picked[k], start:stop], times[k], stop - start, high[start:stop], low[start:stop])
+
+
+@njit(cache=True, nogil=True)
+def _add_kernels(
+    keys: Matrix, factor: float, sites: IndexArray, times: Vector, first: int, last: int, high: Vector, low: Vector
+) -> None:
+    """Add times · κ(site, ·) to the sums of the columns from `first` to `last`, site by site in this order."""
+    made = np.empty((ROWS, COLUMNS))
+    picked = np.empty((ROWS, keys.shape[1]))
+    for start in range(first, last, COLUMNS):
+        stop = min(start + COLUMNS, last)
+        width, at_column = stop - start, start - first
+        for at in range(0, sites.size, ROWS):
+            height = min(ROWS, sites.size - at)
+            for k in range(height):
+                picked[k] = keys[sites[at + k]]
+            kernel_values(picked[:height], keys[start:stop], factor, made)
+            for k in range(height):
+                _add(made[k], times[at + k], width, high[at_column:], low[at_column:])
 
 
 @njit(cache=True, nogil=True)
@@ -110,6 +126,22 @@ def follow_counts(
     return changed
 
 
+def _changed_sums(
+    keys: Matrix, sigma: float, sites: IndexArray, times: Vector, high: Vector, low: Vector, first: int, last: int
+) -> tuple[Vector, Vector]:
+    """The sums from column `first` to `last` after times · κ(site, ·) of some sites was added, in this order."""
+    changed, rest = high[first:last].copy(), low[first:last].copy()
+    if keys.shape[1] < WIDE or sites.size < FEWEST:
+        _add_kernels(keys, exponent_factor(sigma), sites, times, first, last, changed, rest)
+        return changed, rest
+    for start in range(0, sites.size, BLOCK):
+        part = sites[start : start + BLOCK]
+        block = np.empty((part.size, last - first))
+        fill_rows(keys[part], keys[first:last], sigma, block)
+        _add_rows(block, np.arange(part.size), times[start : start + BLOCK], changed, rest)
+    return changed, rest
+
+
 class BoundSums:
     """Sums over the bound keys, and how many entries of each site they count."""
 
@@ -118,6 +150,8 @@ class BoundSums:
         self.low: Vector = np.zeros(capacity)
         self.counts: IndexArray = np.zeros(capacity, dtype=np.int64)
         self.updates = 0
+        # Entries that were added or taken away since the sums were made afresh.
+        self.changes = 0
 
     def grown(self, capacity: int) -> BoundSums:
         """Copy with room for more sites."""
@@ -125,7 +159,7 @@ class BoundSums:
         for name in ("high", "low", "counts"):
             old = getattr(self, name)
             getattr(copy, name)[: old.size] = old
-        copy.updates = self.updates
+        copy.updates, copy.changes = self.updates, self.changes
         return copy
 
     def kept(self, sites: IndexArray, capacity: int) -> BoundSums:
@@ -133,7 +167,7 @@ class BoundSums:
         copy = BoundSums(capacity)
         for name in ("high", "low", "counts"):
             getattr(copy, name)[: sites.size] = getattr(self, name)[sites]
-        copy.updates = self.updates
+        copy.updates, copy.changes = self.updates, self.changes
         return copy
 
     @property
@@ -142,11 +176,23 @@ class BoundSums:
         return self.updates > REFRESH
 
     def set_counts(
-        self, counts: IndexArray, keys: Matrix, sigma: float, rows: Matrix, row_of: IndexArray, sites: int
+        self,
+        counts: IndexArray,
+        keys: Matrix,
+        sigma: float,
+        rows: Matrix,
+        row_of: IndexArray,
+        sites: int,
+        progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Count these entries, (sites,): rows that are there are used, others are made in blocks and not kept."""
+        """Count these entries, (sites,): rows that are there are used, others are made in blocks and not kept.
+
+        `progress` is told how many sums have been brought up, and of how many, where many rows have to be made.
+        """
         if self.stale:
             self._restart()
+        before = int(np.abs(counts - self.counts[:sites]).sum()) if keys.shape[1] >= WIDE else 0
+        self.changes += before if self.counts.any() else 0
         factor = exponent_factor(sigma)
         few = follow_counts(counts, self.counts, keys, factor, rows, row_of, sites, self.high, self.low)
         if few == 0:
@@ -156,13 +202,34 @@ class BoundSums:
             return
         changed = _changed(counts, self.counts, sites)
         held, made = changed[row_of[changed] >= 0], changed[row_of[changed] < 0]
-        _add_rows(rows, row_of[held], held, counts, self.counts, self.high, self.low)
-        height = max(1, BLOCK // sites)
-        for start in range(0, made.size, height):
-            part = made[start : start + height]
-            block = np.empty((part.size, sites))
-            fill_kernel(keys[part], keys[:sites], sigma, block)
-            _add_rows(block, np.arange(part.size), part, counts, self.counts, self.high, self.low)
+        steps = (counts - self.counts[:sites]).astype(np.float64)
+        _add_rows(rows, row_of[held], steps[held], self.high, self.low)
+        times = steps[made]
+
+        def take(first: int, last: int, found: tuple[Vector, Vector]) -> None:
+            self.high[first:last], self.low[first:last] = found
+
+        if keys.shape[1] >= WIDE and made.size >= FEWEST and workers_for(sites, made.size) is None:
+            # A product runs on every core, so parts of the columns would only be in each other's way.
+            for start in range(0, made.size, BLOCK):
+                part = slice(start, start + BLOCK)
+                sums = self.high[:sites], self.low[:sites]
+                take(0, sites, _changed_sums(keys[:sites], sigma, made[part], times[part], *sums, 0, sites))
+                if progress is not None:
+                    progress(min(start + BLOCK, made.size) * sites // made.size, sites)
+        else:
+            work = partial(_changed_sums, keys[:sites], sigma, made, times, self.high[:sites], self.low[:sites])
+            for_column_parts(work, sites, made.size, progress, take=take)
+        self.counts[changed] = counts[changed]
+
+    def agree(self, keys: Matrix, sigma: float, sites: int, present: IndexArray, error: float) -> bool:
+        """Whether the sum at every present site is what the keys give; `error` bounds that of one kernel value."""
+        made = BoundSums(self.counts.size)
+        made.set_counts(self.counts[:sites], keys, sigma, np.zeros((0, sites)), np.full(keys.shape[0], -1), sites)
+        # One value may differ from another one of the same keys by two errors; those that came and went, too.
+        allowed = 2.0 * error * (float(self.counts[:sites].sum()) + 2.0 * self.changes + 1.0)
+        off = np.abs((self.high[:sites] - made.high[:sites]) + (self.low[:sites] - made.low[:sites]))
+        return bool((off[present] <= allowed).all())
 
     def forget(self, sites: Sequence[int]) -> None:
         """Overwrite what is held of sites whose keys are about to go."""
@@ -175,7 +242,7 @@ class BoundSums:
     def _restart(self) -> None:
         self.high[:] = self.low[:] = 0.0
         self.counts[:] = 0
-        self.updates = 0
+        self.updates = self.changes = 0
 
     def add_site(self, site: int, kernels: Vector, bound: IndexArray) -> None:
         """Sum at a new site, from its kernel values with the sites that count."""

@@ -9,16 +9,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from expunge.compilation import njit
 from expunge.problem.check import StateCheck
 from expunge.problem.tolerances import PARTITION_THRESHOLD, PUBLISHED
 from expunge.solver.bound_sums import follow_counts
+from expunge.solver.kernel_products import WIDE
 from expunge.solver.kernel_rows import RowTable, WeightedRows, weighted_sums
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, SiteArrays, State
 from expunge.types import IndexArray, Vector
 
-__all__ = ["check_candidate"]
+__all__ = ["check_candidate", "slack_error"]
+
+_U = 2.0**-53
 
 
 @njit(cache=True, nogil=True)
@@ -128,6 +131,8 @@ def _recompute(
 def _terms(state: State, counts: IndexArray) -> tuple[float, float, float, bool] | None:
     """What `_judge` finds for a candidate; None where rows or sums have to be made first."""
     gram, sums = state.gram, state.gram.bound
+    # What comes and goes counts where rows of two kinds do.
+    before = sums.counts.copy() if gram.keys.shape[1] >= WIDE else None
     changed, mass, box, stationarity, agrees = _recompute(
         gram.table,
         gram.count,
@@ -144,14 +149,16 @@ def _terms(state: State, counts: IndexArray) -> tuple[float, float, float, bool]
     if changed < 0:
         return None
     sums.updates += changed > 0
+    if changed and before is not None:
+        sums.changes += int(np.abs(sums.counts - before).sum())
     return mass, box, stationarity, agrees
 
 
 def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISHED) -> StateCheck:
     """Recompute a candidate's errors from kernel rows, coefficients and offset, for these site counts.
 
-    The slacks so found replace the candidate's own. A candidate whose bookkeeping disagrees with its
-    coefficients is marked as no starting point for a path.
+    The stationarity error includes `slack_error`. The slacks so found replace the candidate's own. A candidate whose
+    bookkeeping disagrees with its coefficients is marked as no starting point for a path.
     """
     gram = state.gram
     terms = None if gram.bound.stale else _terms(state, counts)
@@ -164,4 +171,14 @@ def check_candidate(state: State, counts: IndexArray, tolerance: float = PUBLISH
     state.exact = state.exact and agrees
     if mass != mass or box != box or stationarity != stationarity:
         mass, box, stationarity = (math.inf if math.isnan(error) else error for error in (mass, box, stationarity))
-    return StateCheck(mass, box, stationarity, tolerance)
+    return StateCheck(mass, box, stationarity + slack_error(state), tolerance, "sums")
+
+
+def slack_error(state: State) -> float:
+    """Bound on the error of the slacks that `State.recompute_slacks` finds for nearest doubles.
+
+    Kernel values weigh at most 1 in all; sums of `members` products and the bound sums round by (members + 12)u; every
+    coefficient and the offset are off by half a unit in the last place.
+    """
+    members = state.gram.count
+    return 2.0 * (state.gram.value_error(state.cap) + (members + 16.0) * _U) * (1.0 + 1e-6) + 4.0 * _U

@@ -19,22 +19,20 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-from numba import njit
 
+from expunge.compilation import njit
 from expunge.problem.check import StateCheck
-from expunge.problem.kernel import kernel_error
 from expunge.problem.kernel_pairs import kernel_pairs, pair_error, two_product, two_sum
 from expunge.problem.tolerances import PUBLISHED
 from expunge.solver.active_set import enter, leave, next_free, settle
-from expunge.solver.candidate_check import check_candidate
-from expunge.solver.exact_optimum import pair_products, solve_exactly
+from expunge.solver.candidate_check import check_candidate, slack_error
 from expunge.solver.kernel_rows import add_weighted_rows
 from expunge.solver.margin_factor import MarginFactor, forward_pair, solve_halfway
 from expunge.solver.margin_pairs import PairTables
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
 from expunge.types import IndexArray, Matrix, StatusArray, Vector
 
-__all__ = ["Exactness", "canonical", "slack_error"]
+__all__ = ["Exactness", "canonical"]
 
 # What decided the last bits of a state.
 Exactness = Literal["pairs", "balls"]
@@ -44,6 +42,13 @@ _U = 2.0**-53
 ROUNDS = 12
 # Most steps of refinement.
 STEPS = 12
+# Members whose products are summed before they join the sum of all: the error grows with their number and with that of
+# the parts, not with the product of both.
+PART = 64
+# Coefficients whose own error is bounded where the bound for all of them does not decide.
+SINGLES = 256
+# The same before refinement goes on: as many as cost less than a step.
+FIRST_SINGLES = 2
 
 
 @njit(cache=True, nogil=True)
@@ -63,14 +68,24 @@ def _residual(
     for k in range(size):
         width = max(width, slots[k] + 1)
     total, rest = np.zeros(width), np.zeros(width)
-    for k in range(size):
-        row, row_low = pairs.gram_high[slots[k]], pairs.gram_low[slots[k]]
-        a, b = alpha[k], alpha_low[k]
+    part, part_rest = np.empty(width), np.empty(width)
+    for start in range(0, size, PART):
+        part[:] = 0.0
+        part_rest[:] = 0.0
+        for k in range(start, min(start + PART, size)):
+            row, row_low = pairs.gram_high[slots[k]], pairs.gram_low[slots[k]]
+            a, b = alpha[k], alpha_low[k]
+            for j in range(width):
+                p, e = two_product(row[j], a)
+                e += row[j] * b + row_low[j] * a
+                s, f = two_sum(part[j], p)
+                f += part_rest[j] + e
+                t = s + f
+                part[j] = t
+                part_rest[j] = f - (t - s)
         for j in range(width):
-            p, e = two_product(row[j], a)
-            e += row[j] * b + row_low[j] * a
-            s, f = two_sum(total[j], p)
-            f += rest[j] + e
+            s, f = two_sum(total[j], part[j])
+            f += rest[j] + part_rest[j]
             t = s + f
             total[j] = t
             rest[j] = f - (t - s)
@@ -88,12 +103,15 @@ def _residual(
 
 @njit(cache=True, nogil=True)
 def _missing(alpha: Vector, alpha_low: Vector, rest: float, rest_low: float) -> float:
-    """Mass that the members lack of `rest` + `rest_low`: the exact sum of the pairs, in pairs."""
-    s, f = rest, rest_low
+    """Mass that the members lack of `rest` + `rest_low`, off by less than size³·2⁻¹⁵⁷ and 2⁻⁵¹ of itself."""
+    s, f, g = rest, rest_low, 0.0
     for k in range(alpha.size):
         s, e = two_sum(s, -alpha[k])
-        f += e - alpha_low[k]
-    return s + f
+        f, d = two_sum(f, e)
+        f, c = two_sum(f, -alpha_low[k])
+        g += c + d
+    s, f = two_sum(s, f)
+    return s + (f + g)
 
 
 @njit(cache=True, nogil=True)
@@ -203,11 +221,57 @@ def _share(high: float, low: float, count: int) -> tuple[float, float]:
 
 
 @njit(cache=True, nogil=True)
+def _own_error(
+    pairs: PairTables,
+    slots: IndexArray,
+    factor: Matrix,
+    position: int,
+    residual: float,
+    each: float,
+    missing: float,
+    norm: float,
+) -> float:
+    """Bound of the error of one coefficient, for ‖r‖₂ ≤ `residual` beside errors of `each` entry of r, and |m|.
+
+    With z the solution of Kz + (y/2)·1 = e_position, Σz = 0, it is −½zᵀr + ½y·m: far below what holds for all
+    coefficients, because ‖z‖₁ is far below √s‖A⁻¹‖. The error of the computed z is bounded by its own residual.
+    """
+    size = slots.size
+    half, z = np.zeros((2, size)), np.empty(size)
+    half[0, position] = 1.0
+    half[1] = 1.0
+    forward_pair(factor, size, half)
+    y = solve_halfway(factor, size, half, 0.0, z)
+    width = 0
+    for k in range(size):
+        width = max(width, slots[k] + 1)
+    along = np.zeros(width)
+    add_weighted_rows(pairs.gram_high, slots, z, width, along)
+    length, squared, total = 0.0, 0.0, 0.0
+    for k in range(size):
+        length += abs(z[k])
+        squared += z[k] * z[k]
+        total += z[k]
+    off = 0.0
+    for k in range(size):
+        left = abs((1.0 if k == position else 0.0) - along[slots[k]] - 0.5 * y)
+        left += (size + 8.0) * _U * (1.0 + length + abs(y))
+        off += left * left
+    mass = abs(total) + (size + 4.0) * _U * length
+    off = math.sqrt(off)
+    # The system is that of the coefficients with right sides 2e, so its residual counts twice.
+    wrong = norm * (off + 2.0 * math.sqrt(size) * mass)
+    shift = 6.0 * mass + 4.0 * math.sqrt(norm) * off
+    error = 0.5 * (length + math.sqrt(size) * wrong) * each + 0.5 * (math.sqrt(squared) + wrong) * residual
+    return (error + 0.5 * (abs(y) + shift) * missing) * (1.0 + 1e-9)
+
+
+@njit(cache=True, nogil=True)
 def _place(
     members: IndexArray,
     alpha: Vector,
     alpha_low: Vector,
-    error: float,
+    errors: Vector,
     cap: float,
     multiplicity: IndexArray,
     shares: Vector,
@@ -219,7 +283,7 @@ def _place(
     undecided = -1
     for k in range(members.size):
         count = multiplicity[members[k]]
-        high, low = alpha[k], alpha_low[k]
+        high, low, error = alpha[k], alpha_low[k], errors[k]
         if high + (low + error) < 0.0:
             return 1, k
         p, e = two_product(cap, float(count))
@@ -272,6 +336,7 @@ def _solve(
         sums = max(sums, pairs.sum_error[slots[k]])
         largest = max(largest, abs(pairs.sum_high[slots[k]]))
     offset_low = 0.0
+    errors = np.empty(size)
     steps = STEPS if thorough else 1
     while True:
         offset, offset_low, residual, missing = _refine(
@@ -283,14 +348,24 @@ def _solve(
         for k in range(size):
             weight += abs(alpha[k])
         # Every residual is off by the pairs' own errors: of the kernel (members weigh at most 1), the sums, and the
-        # arithmetic, which adds `size` products of at most `weight` in all, then the sum and the level.
-        arithmetic = size * 2.0**-104 * weight + 12.0 * 2.0**-104 * (weight + cap * largest + 1.0)
+        # arithmetic, which adds products of at most `weight` in all, part by part, then the sum and the level.
+        added = min(size, PART) + size / PART + 1.0
+        arithmetic = added * 2.0**-104 * weight + 12.0 * 2.0**-104 * (weight + cap * largest + 1.0)
         each = 2.0 * (kernel * weight + cap * sums + arithmetic)
-        missing += (size + 4.0) * 2.0**-105 * (1.0 + weight)
-        residual = (residual + math.sqrt(size) * each) * (1.0 + 1e-9)
-        error = norm * (0.5 * residual + 2.0 * math.sqrt(size) * missing) * (1.0 + 1e-9)
-        offset_error = (6.0 * missing + 2.0 * math.sqrt(norm) * residual) * (1.0 + 1e-9)
-        verdict, position = _place(members, alpha, alpha_low, error, cap, multiplicity, shares)
+        missing = missing * (1.0 + 1e-9) + float(size) ** 3 * 2.0**-157 + 2.0**-104
+        whole = (residual + math.sqrt(size) * each) * (1.0 + 1e-9)
+        error = norm * (0.5 * whole + 2.0 * math.sqrt(size) * missing) * (1.0 + 1e-9)
+        offset_error = (6.0 * missing + 2.0 * math.sqrt(norm) * whole) * (1.0 + 1e-9)
+        errors[:] = error
+        verdict, position = _place(members, alpha, alpha_low, errors, cap, multiplicity, shares)
+        for _ in range(SINGLES if steps == STEPS else FIRST_SINGLES):
+            if verdict != 3:
+                break
+            own = _own_error(pairs, slots, factor, position, residual, each, missing, norm)
+            if not own < errors[position]:
+                break
+            errors[position] = own
+            verdict, position = _place(members, alpha, alpha_low, errors, cap, multiplicity, shares)
         if verdict == 0 and not _rounds_to(offset, offset_low, offset_error):
             verdict = 4
         if verdict < 3 or steps == STEPS:
@@ -316,16 +391,6 @@ def _shares(
     return found, near[:size].copy()
 
 
-def slack_error(state: State) -> float:
-    """Bound on the error of the slacks that `State.recompute_slacks` finds for nearest doubles.
-
-    Kernel values weigh at most 1 in all; sums of `members` products and the bound sums round by (members + 12)u; every
-    coefficient and the offset are off by half a unit in the last place.
-    """
-    members = state.gram.count
-    return 2.0 * (kernel_error(state.gram.keys.shape[1]) + (members + 16.0) * _U) * (1.0 + 1e-6) + 4.0 * _U
-
-
 def canonical(
     state: State, counts: IndexArray | None = None, tolerance: float = PUBLISHED
 ) -> tuple[Exactness, StateCheck]:
@@ -336,6 +401,8 @@ def canonical(
     hold, the state's own if not given. Raises SolveError where balls do not decide either.
     """
     expected = state.multiplicity[: state.sites] if counts is None else counts
+    if not expected.any():
+        return "pairs", _nothing(state, tolerance)
     if not state.exact:
         _factor(state)
     for _ in range(ROUNDS if state.exact else 0):
@@ -346,6 +413,13 @@ def canonical(
             break
     _by_balls(state)
     return "balls", check_candidate(state, expected, tolerance)
+
+
+def _nothing(state: State, tolerance: float) -> StateCheck:
+    """The one state without entries: no coefficient, and offset 0. An admission to it solves afresh."""
+    held = float(np.abs(state.alpha[: state.sites]).max(initial=0.0)) + float(state.multiplicity[: state.sites].sum())
+    state.offset, state.exact = 0.0, False
+    return StateCheck(held, 0.0, 0.0, tolerance)
 
 
 def _by_pairs(
@@ -449,6 +523,8 @@ def _pair_slacks(
     offset_low: float,
 ) -> tuple[Vector, Vector, float]:
     """Slacks at some sites in pairs, high and low, and a bound of the error beside that of α and ρ."""
+    from expunge.solver.exact_optimum import pair_products
+
     gram = state.gram
     counts = state.bound_counts()
     bound = np.flatnonzero(counts)
@@ -518,6 +594,8 @@ def _factor(state: State) -> None:
 
 def _by_balls(state: State) -> None:
     """Take groups, coefficients and offset from the exact optimum, and factor its margin."""
+    from expunge.solver.exact_optimum import solve_exactly
+
     present = state.present()
     gram = state.gram
     found = solve_exactly(

@@ -7,33 +7,42 @@ from __future__ import annotations
 
 import numpy as np
 
-from expunge.problem.problem import row_bytes
 from expunge.problem.tolerances import SLACK_TOLERANCE
 from expunge.solver.active_set import enter, finish, saturate, saturated
 from expunge.solver.initial_guess import nested_guess
 from expunge.solver.kernel_rows import KernelRows
 from expunge.solver.margin_factor import pivot_floor
 from expunge.solver.state import BOUND, MARGIN, RESERVE, State
-from expunge.types import IndexArray, Matrix, Vector
+from expunge.types import IndexArray, Matrix, Progress, Vector
 
 __all__ = ["distinct_sites", "fit"]
 
 
 def distinct_sites(keys: Matrix) -> tuple[IndexArray, IndexArray]:
     """Group identical keys: (first entry of each site, in order of first appearance; site of each entry)."""
+    same = np.arange(keys.shape[0])
+    # Equal keys have equal first coordinates; of most memories no two entries have.
+    _, group, sizes = np.unique(keys[:, :1].ravel(), return_inverse=True, return_counts=True)
     seen: dict[bytes, int] = {}
-    site_of = [seen.setdefault(key, len(seen)) for key in row_bytes(keys)]
-    sites = np.array(site_of, dtype=np.int64)
-    return np.unique(sites, return_index=True)[1].astype(np.int64), sites
+    for row in np.flatnonzero(sizes[group] > 1).tolist():
+        same[row] = seen.setdefault(keys[row].tobytes(), row)
+    first, site_of = np.unique(same, return_inverse=True)
+    return first, site_of
 
 
-def fit(gram: KernelRows, multiplicity: IndexArray, cap: float) -> State:
-    """Solve from nothing. On exit KKT holds to the slack tolerance."""
+def fit(gram: KernelRows, multiplicity: IndexArray, cap: float, progress: Progress | None = None) -> State:
+    """Solve from nothing. On exit KKT holds to the slack tolerance. `progress` as for `nested_guess`.
+
+    Without entries there is nothing to solve: the offset is 0, and the first admission solves afresh.
+    """
     state = State.start(gram, multiplicity, cap)
+    if not state.present().size:
+        state.exact = False
+        return state
     if saturated(state):
         saturate(state)
         return state
-    _adopt(state, nested_guess(gram, state.ceiling[: state.sites]))
+    _adopt(state, nested_guess(gram, state.multiplicity[: state.sites], cap, progress))
     finish(state)
     return state
 

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 from flint import arb, arb_mat, fmpz, fmpz_mat
-from numba import njit
 
+from expunge.compilation import njit
 from expunge.errors import SolveError
 from expunge.problem.kernel_pairs import kernel_pairs, pair_error, two_product, two_sum
 from expunge.solver.state import BOUND, MARGIN, RESERVE

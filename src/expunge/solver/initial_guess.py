@@ -4,15 +4,19 @@
 keys by their slack, which places all but those close to the boundary. Steps that move weight between two keys settle
 most of the rest (sequential minimal optimization, as in LIBSVM): they need no factor, so that near-duplicates do not
 matter, and they stop at a loose tolerance.
+
+Keys at their ceiling have no kernel rows here either: they enter through the sums over bound keys, which the fit needs
+in any case. Rows are made for keys between their bounds and for those that weight moves to or from.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from expunge.solver.kernel_rows import KernelRows
-from expunge.types import IndexArray, Matrix, Vector
+from expunge.problem.pair_moves import move_pairs
+from expunge.solver.kernel_rows import KernelRows, weighted_sums
+from expunge.solver.state import MARGIN, RESERVE
+from expunge.types import IndexArray, Progress, Vector
 
 __all__ = ["SMALL", "nested_guess"]
 
@@ -25,80 +29,70 @@ LEVEL = 1e-3
 # Steps for each key after which the guess is good enough.
 STEPS = 50
 
-# Rows that are made together, of the keys that would gain weight next: one by one they take several times as long.
+# Rows that are made together, of the keys that would move next: one by one they take several times as long.
 BATCH = 8
 
-# Rows that a fit needs on its way, for each key that is active in a fit of half the keys.
-ROOM = 2
+# Entries of kernel rows beyond which those of keys at a bound are dropped: 512 MB.
+ROOM = 1 << 26
 
 
-def nested_guess(gram: KernelRows, ceiling: Vector) -> Vector:
-    """Coefficients by site. On exit the active sites have their rows, and others may.
+def nested_guess(gram: KernelRows, multiplicity: IndexArray, cap: float, progress: Progress | None = None) -> Vector:
+    """Coefficients by site, for these entries (sites,) of each site, at this cap.
 
-    A site whose ceiling is 0 has no entries, and stays at 0.
+    A site without entries stays at 0. On exit the sites between their bounds have their rows, others may, and the
+    bound sums are near those of the guess. `progress` is told which fit is under way, and how many of its sums over
+    bound keys are there.
     """
-    present = np.flatnonzero(ceiling)
+    ceiling = multiplicity.astype(np.float64) * cap
+    present = np.flatnonzero(multiplicity)
     order = present
     if present.size > SMALL:
         half = np.sort(np.random.default_rng(0).permutation(present)[: present.size // 2])
         # With ceilings so much higher the smaller problem has the same ν.
-        raised = ceiling[half] * (ceiling.sum() / ceiling[half].sum())
-        coarse = nested_guess(KernelRows(gram.keys[half], gram.sigma), raised)
-        active = np.flatnonzero(coarse)
-        gram.reserve_rows(min(gram.sites, ROOM * active.size))
-        gram.require(half[active])
+        raised = cap * float(multiplicity[present].sum()) / float(multiplicity[half].sum())
         weights = np.zeros(gram.sites)
-        weights[half[active]] = coarse[active]
-        order = present[np.argsort(gram.product(weights)[present])]
+        weights[half] = nested_guess(KernelRows(gram.keys[half], gram.sigma), multiplicity[half], raised, progress)
+        order = present[np.argsort(_sums(gram, weights, multiplicity, raised, progress)[present])]
+    # Memory that is not written to costs nothing, and a larger buffer later is a copy.
+    gram.reserve_rows(min(gram.sites, ROOM // gram.sites))
     before = np.concatenate([[0.0], np.cumsum(ceiling[order])[:-1]])
     alpha = np.zeros(gram.sites)
     alpha[order] = np.minimum(ceiling[order], np.maximum(0.0, 1.0 - before))
-    gram.require(np.flatnonzero(alpha))
-    sums = gram.product(alpha)
-    tolerance = LEVEL * float(ceiling[present].min())
-    needs_row, left = True, STEPS * present.size
-    while needs_row:
-        needs_row, left = _move_pairs(gram.rows, gram.row_of, ceiling, alpha, sums, tolerance, left)
-        if needs_row:
-            without = np.flatnonzero((alpha < ceiling) & (gram.row_of[: gram.sites] < 0))
-            gram.require(without[np.argsort(sums[without])[:BATCH]])
+    sums = _sums(gram, alpha, multiplicity, cap, progress)
+    tolerance = LEVEL * cap * int(multiplicity[present].min())
+    rowless, left = 0, STEPS * present.size
+    while rowless >= 0:
+        rowless, left = move_pairs(gram.rows, gram.row_of, ceiling, alpha, sums, tolerance, left)
+        if rowless >= 0:
+            _make_rows(gram, rowless, ceiling, alpha, sums)
     return alpha
 
 
-@njit(cache=True, nogil=True)
-def _move_pairs(
-    rows: Matrix, row_of: IndexArray, ceiling: Vector, alpha: Vector, sums: Vector, tolerance: float, left: int
-) -> tuple[bool, int]:
-    """Move weight between pairs of sites until Kα is level, for up to `left` steps.
+def _sums(gram: KernelRows, alpha: Vector, multiplicity: IndexArray, cap: float, progress: Progress | None) -> Vector:
+    """Kα at every site, with rows for sites between their bounds and sums over those at their ceiling."""
+    bound = np.where(alpha == multiplicity * cap, multiplicity, 0)
+    gram.require(np.flatnonzero((alpha > 0.0) & (bound == 0)))
 
-    (Whether it stopped because the site of least Kα that can gain weight has no row; the steps that remain.)
-    """
-    while left > 0:
-        to, least = -1, np.inf
-        for site in range(alpha.size):
-            if alpha[site] < ceiling[site] and sums[site] < least:
-                to, least = site, sums[site]
-        if to < 0:
-            break
-        if row_of[to] < 0:
-            return True, left
-        # The partner that lowers the objective most; κ(x, x) is 1.
-        source, highest, most, step = -1, 0.0, 0.0, 0.0
-        row = rows[row_of[to]]
-        for site in range(alpha.size):
-            rise = sums[site] - least
-            if alpha[site] > 0.0 and rise > 0.0:
-                highest = max(highest, rise)
-                best = rise / max(2.0 - 2.0 * row[site], 1e-12)
-                if rise * best > most:
-                    source, most, step = site, rise * best, best
-        if highest <= tolerance:
-            break
-        step = min(step, ceiling[to] - alpha[to], alpha[source])
-        alpha[to] = ceiling[to] if step == ceiling[to] - alpha[to] else alpha[to] + step
-        alpha[source] -= step
-        other = rows[row_of[source]]
-        for site in range(alpha.size):
-            sums[site] += step * (row[site] - other[site])
-        left -= 1
-    return False, left
+    def report(done: int, columns: int) -> None:
+        if progress is not None:
+            progress(f"fitting {columns} keys", done, columns)
+
+    gram.count_bound(bound, report)
+    return np.asarray(weighted_sums(gram.weighted(bound), alpha, cap, gram.sites))
+
+
+def _make_rows(gram: KernelRows, rowless: int, ceiling: Vector, alpha: Vector, sums: Vector) -> None:
+    """Make the row of one site, and of others without one that would gain or lose weight soon."""
+    room, batch = ROOM // gram.sites, 2 * BATCH + 1
+    between = (alpha > 0.0) & (alpha < ceiling)
+    # Both sites of the next step find room then, so that it is taken.
+    if gram.count + batch > room >= np.count_nonzero(between) + 2 * batch:
+        status = np.full(gram.capacity, RESERVE, dtype=np.int8)
+        status[: gram.sites][between] = MARGIN
+        gram.retain(status)
+    without = gram.row_of[: gram.sites] < 0
+    gaining = np.flatnonzero(without & (alpha < ceiling))
+    losing = np.flatnonzero(without & (alpha > 0.0))
+    gaining = gaining[np.argsort(sums[gaining])[:BATCH]]
+    losing = losing[np.argsort(-sums[losing])[:BATCH]]
+    gram.require(np.unique(np.concatenate([[rowless], gaining, losing])))

@@ -9,21 +9,22 @@ which may have held an erased entry, lives on in their unused parts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from expunge.problem.kernel import exponent_factor, fill_kernel, kernel_block, kernel_values
+from expunge.compilation import njit
+from expunge.problem.kernel import exponent_factor, kernel_block, kernel_values
 from expunge.solver.bound_sums import BoundSums
+from expunge.solver.kernel_products import BLOCK, WIDE, fill_rows, product_error
 from expunge.solver.margin_pairs import MarginPairs
 from expunge.types import IndexArray, Matrix, StatusArray, Vector
 
 # The status of a margin site, as `solver.state` numbers it.
 MARGIN = 1
 
-__all__ = ["KernelRows", "RowTable", "WeightedRows", "add_weighted_rows", "make_row", "product", "weighted_sums"]
+__all__ = ["KernelRows", "RowTable", "WeightedRows", "add_weighted_rows", "make_row", "weighted_sums"]
 
 
 class RowTable(NamedTuple):
@@ -64,17 +65,6 @@ def add_weighted_rows(rows: Matrix, picked: IndexArray, weights: Vector, columns
         for j in range(columns):
             out[j] += wa * a[j]
         k += 1
-
-
-@njit(cache=True, nogil=True)
-def product(rows: Matrix, site_of: IndexArray, count: int, coefficients: Vector, sites: int) -> Vector:
-    """Kα at every site, from the first `count` rows."""
-    weights = np.empty(count)
-    for row in range(count):
-        weights[row] = coefficients[site_of[row]]
-    out = np.zeros(sites)
-    add_weighted_rows(rows, np.arange(count), weights, sites, out)
-    return out
 
 
 class WeightedRows(NamedTuple):
@@ -211,6 +201,22 @@ class KernelRows:
         self.sites += 1
         return site
 
+    def add_sites(self, keys: Matrix) -> None:
+        """Append sites, (m, d), where there are no rows and no sums to follow."""
+        last = self.sites + keys.shape[0]
+        while self.capacity < last:
+            self._grow_sites()
+        self.keys[self.sites : last] = keys
+        self.sites = last
+
+    def value_error(self, cap: float) -> float:
+        """Bound on what the errors of single kernel values add to a sum Kα: α ≥ 0 weighs 1, and bound sums remember.
+
+        A bound key may be subtracted with a row that differs, within the error, from the one that was added.
+        """
+        error = product_error(self.keys.shape[1])
+        return error if self.keys.shape[1] < WIDE else error * (1.0 + 2.0 * cap * self.bound.changes)
+
     def sum_at(self, site: int, alpha: Vector, cap: float) -> float:
         """Kα at one site, from the rows' columns and the bound sums as they stand."""
         column = self.rows[: self.count, site]
@@ -218,21 +224,23 @@ class KernelRows:
         free = np.where(self.bound.counts[held] > 0, 0.0, alpha[held])
         return float(free @ column) + cap * float(self.bound.high[site] + self.bound.low[site])
 
-    def count_bound(self, bound_counts: IndexArray) -> None:
-        """Bring the bound sums to these entries of bound sites."""
-        self.bound.set_counts(bound_counts, self.keys, self.sigma, self.rows, self.row_of, self.sites)
+    def count_bound(self, bound_counts: IndexArray, progress: Callable[[int, int], None] | None = None) -> None:
+        """Bring the bound sums to these entries of bound sites; `progress` as for `BoundSums.set_counts`."""
+        self.bound.set_counts(bound_counts, self.keys, self.sigma, self.rows, self.row_of, self.sites, progress)
 
-    def rewind(self, sites: int, margin: IndexArray) -> None:
-        """Return to what a published state needs, however far an interrupted edit got: keys, then rows afresh."""
+    def rewind(self, sites: int) -> None:
+        """Return to the keys of a published state, however far an interrupted edit got, and overwrite the rest.
+
+        Rows of the margin are made again by `require`, before the next edit.
+        """
         for held in (self.rows, self.bound.high, self.bound.low, *self.pairs.tables):
             held[:] = 0.0
         self.bound, self.pairs = BoundSums(self.capacity), MarginPairs(self.capacity)
         self.keys[sites:] = 0.0
         self.sites, self.count = sites, 0
-        self.rows = np.zeros((max(8, margin.size), self.capacity))
+        self.rows = np.zeros((8, self.capacity))
         self.row_of = np.full(self.capacity, -1, dtype=np.int64)
         self.site_of = np.full(self.rows.shape[0], -1, dtype=np.int64)
-        self.require(margin)
 
     def require(self, wanted: IndexArray) -> None:
         """Make sure that every wanted site has its row."""
@@ -242,7 +250,7 @@ class KernelRows:
         first = self.count
         self.reserve_rows(first + missing.size)
         rows = self.rows[first : first + missing.size, : self.sites]
-        fill_kernel(self.keys[missing], self.keys[: self.sites], self.sigma, rows)
+        fill_rows(self.keys[missing], self.keys[: self.sites], self.sigma, rows)
         self.row_of[missing] = np.arange(first, first + missing.size)
         self.site_of[first : first + missing.size] = missing
         self.count += missing.size
@@ -254,6 +262,28 @@ class KernelRows:
         self.reserve_rows(self.count + 1)
         make_row(self.table, self.count, site)
         self.count += 1
+
+    def disagreements(self, present: IndexArray) -> tuple[str, ...]:
+        """What is held of rows, sums over bound keys and pairs that is not what the keys of these sites give, by name.
+
+        Of a site that holds no entry any more everything is overwritten, its key included.
+        """
+        keys, error, found = self.keys[: self.sites], product_error(self.keys.shape[1]), []
+        held = self.site_of[: self.count]
+        for start in range(0, held.size, BLOCK):
+            part = held[start : start + BLOCK]
+            made = np.empty((part.size, self.sites))
+            fill_rows(keys[part], keys, self.sigma, made)
+            off = np.abs(self.rows[start : start + part.size, : self.sites] - made)[:, present]
+            # Written so that what is not a number is off.
+            if not (off <= 2.0 * error).all():
+                found.append("rows")
+                break
+        if not self.bound.agree(self.keys, self.sigma, self.sites, present, error):
+            found.append("sums")
+        if not self.pairs.agree(self.keys, self.sigma):
+            found.append("pairs")
+        return tuple(found)
 
     def retain(self, status: StatusArray, gone: Sequence[int] = ()) -> None:
         """Keep the rows of the margin alone, and overwrite what is held of sites that are `gone`.
@@ -277,11 +307,6 @@ class KernelRows:
         """G = ρ − 1 + 2Kα at every site, written to the first places of `out`."""
         self.count_bound(bound_counts)
         _slacks(self.weighted(bound_counts), alpha, cap, self.sites, offset, out)
-
-    def product(self, coefficients: Vector) -> Vector:
-        """Kα at every site, from the rows alone; `coefficients` is indexed by site."""
-        sums: Vector = product(self.rows, self.site_of, self.count, coefficients, self.sites)
-        return sums
 
     def block(self, rows: IndexArray, columns: IndexArray) -> Matrix:
         """κ between sites that have rows and any sites."""
@@ -310,9 +335,16 @@ class KernelRows:
         if needed <= self.rows.shape[0]:
             return
         capacity = max(needed + needed // 4, 2 * self.rows.shape[0])
-        rows = np.zeros((min(capacity, max(needed, self.capacity)), self.capacity))
+        self._move_rows(min(capacity, max(needed, self.capacity)))
+
+    def trim_rows(self) -> None:
+        """Give back the room of rows that a cold fit needed on its way."""
+        self._move_rows(max(8, self.count + self.count // 4))
+
+    def _move_rows(self, capacity: int) -> None:
+        rows = np.zeros((capacity, self.capacity))
         rows[: self.count, : self.sites] = self.rows[: self.count, : self.sites]
-        site_of = np.full(rows.shape[0], -1, dtype=np.int64)
+        site_of = np.full(capacity, -1, dtype=np.int64)
         site_of[: self.count] = self.site_of[: self.count]
         self.rows, self.site_of = rows, site_of
 

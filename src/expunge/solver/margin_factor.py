@@ -9,10 +9,13 @@ stable, O(s²), and free of the error growth of an updated inverse. M⁻¹ itsel
 
 from __future__ import annotations
 
-import numpy as np
-import scipy.linalg
-from numba import njit
+import ctypes
+import functools
+from collections.abc import Callable
 
+import numpy as np
+
+from expunge.compilation import njit
 from expunge.errors import SolveError
 from expunge.types import IndexArray, Matrix, Vector
 
@@ -23,6 +26,7 @@ __all__ = [
     "pivot_floor",
     "remove_row",
     "solve_halfway",
+    "solve_rows",
     "upper_factor",
 ]
 
@@ -221,9 +225,11 @@ def upper_factor(matrix: Matrix) -> Matrix | None:
     if matrix.shape[0] <= THREADED:
         # The lower triangle still has the kernel values, which must not outlive their keys.
         return np.triu(matrix) if _factorise(matrix, matrix.shape[0]) else None
+    from scipy.linalg import LinAlgError, cholesky
+
     try:
-        upper = scipy.linalg.cholesky(matrix, lower=False, overwrite_a=True, check_finite=False)
-    except scipy.linalg.LinAlgError:
+        upper = cholesky(matrix, lower=False, overwrite_a=True, check_finite=False)
+    except LinAlgError:
         return None
     return np.ascontiguousarray(upper)
 
@@ -293,6 +299,39 @@ def _position(members: IndexArray, size: int, site: int) -> int:
     return -1
 
 
+@functools.cache
+def _dtrsm() -> Callable[..., None]:
+    """BLAS's triangular solve, as the library of SciPy has it."""
+    from scipy.linalg import cython_blas
+
+    address, named = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_GetName
+    address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    named.restype, named.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    capsule = cython_blas.__pyx_capi__["dtrsm"]
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 11)(address(capsule, named(capsule)))
+
+
+def solve_rows(factor: Matrix, rows: Matrix, transposed: bytes) -> Matrix:
+    """U⁻ᵀ (b"N") or U⁻¹ (b"T") of each row, by the threaded library, from the leading part of a larger array."""
+    solved = np.ascontiguousarray(rows, dtype=np.float64).copy()
+    count, size = solved.shape
+    if not count or not size:
+        return solved
+    integers = [ctypes.c_int(value) for value in (size, count, factor.shape[1], size)]
+    one = ctypes.c_double(1.0)
+    letters = [ctypes.c_char(value) for value in (b"L", b"L", transposed, b"N")]
+    _dtrsm()(
+        *map(ctypes.addressof, letters),
+        *map(ctypes.addressof, integers[:2]),
+        ctypes.addressof(one),
+        factor.ctypes.data,
+        ctypes.addressof(integers[2]),
+        solved.ctypes.data,
+        ctypes.addressof(integers[3]),
+    )
+    return solved
+
+
 class MarginFactor:
     """Members of the margin, in order of entry, and the factor of their system."""
 
@@ -314,7 +353,8 @@ class MarginFactor:
         twin.reserve(self.size + 8)
         size = twin.size = self.size
         twin.buffer[:size] = self.buffer[:size]
-        copy_upper(self.factor, twin.factor, size)
+        if size:
+            copy_upper(self.factor, twin.factor, size)
         return twin
 
     def clear(self, after: int = 0) -> None:

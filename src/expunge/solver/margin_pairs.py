@@ -6,22 +6,25 @@ proved bound of their error.
 
 `inverse_norm` bounds ‖(K_SS + 11ᵀ)⁻¹‖₂ from above. It stays right when a key leaves (the eigenvalues interlace), and
 when a key enters with the column a it grows to N + (1 + ‖w‖²)/p, where w = (K_SS + 11ᵀ)⁻¹a and p = 2 − aᵀw are bounded
-with the residual of a computed w. Now and then it is found afresh: if the Cholesky factorization of K_SS + 11ᵀ − cI
-succeeds in floating point, the smallest eigenvalue is at least c less the rounding of the factorization (Rump, 2006).
+with the residual of a computed w. (With several keys at once these are ‖W‖₂² and the least eigenvalue of their Schur
+complement.) Now and then it is found afresh: if the Cholesky factorization of K_SS + 11ᵀ − cI succeeds in floating
+point, the smallest eigenvalue is at least c less the rounding of the factorization (Rump, 2006).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from expunge.compilation import njit
+from expunge.problem.column_parts import for_column_parts
 from expunge.problem.kernel_pairs import KernelWidth, fill_pairs, kernel_width, pair_error, two_product, two_sum
-from expunge.solver.margin_factor import backward, upper_factor
+from expunge.solver.margin_factor import backward, solve_rows, upper_factor
 from expunge.types import AnyArray, IndexArray, Matrix, StatusArray, Vector
 
 __all__ = ["MarginPairs", "PairTables"]
@@ -35,7 +38,10 @@ AGE = 16.0
 # New members whose pairs are made together.
 ROWS = 32
 # How `_follow` returns: all done, or in want of larger tables, or of a fresh start.
-FOLLOWED, CRAMPED, OUTDATED = range(3)
+FOLLOWED, CRAMPED, OUTDATED, ENTERING = range(4)
+# Margins from which new members are bounded all at once, and pairs from which they are made on every core.
+LARGE = 128
+MANY = 200_000
 
 
 class PairTables(NamedTuple):
@@ -102,47 +108,85 @@ def _recount(
 
 
 @njit(cache=True, nogil=True)
-def _enter(
+def _place_new(new: IndexArray, first: int, site_of: IndexArray, slot_of: IndexArray) -> None:
+    """Give new sites the slots from `first` on."""
+    for row in range(new.size):
+        site_of[first + row] = new[row]
+        slot_of[new[row]] = first + row
+
+
+@njit(cache=True, nogil=True)
+def _new_pairs(
     new: IndexArray,
     first: int,
+    bound: IndexArray,
     counts: IndexArray,
     keys: Matrix,
     site_of: IndexArray,
-    slot_of: IndexArray,
+    width: KernelWidth,
+    error: float,
+    begin: int,
+    stop: int,
+) -> tuple[Matrix, Matrix, Matrix]:
+    """Of the new sites from `begin` to `stop`, of which slot `first` is the first: pairs with every earlier slot and
+    each other, high and low, and sums in three rows: high, low and error.
+    """
+    part = new[begin:stop]
+    # A pair is that of the two keys in either order: earlier slots, those of this part, and the bound keys.
+    before = first + stop
+    picked = np.concatenate((site_of[:before], bound))
+    high, low = np.empty((part.size, picked.size)), np.empty((part.size, picked.size))
+    fill_pairs(keys[part], keys, picked, width, high, low)
+    sums = np.empty((3, part.size))
+    for row in range(part.size):
+        s, r, wrong = 0.0, 0.0, 0.0
+        for k in range(bound.size):
+            times = float(counts[bound[k]])
+            p, e = two_product(times, high[row, before + k])
+            e += times * low[row, before + k]
+            t, f = two_sum(s, p)
+            f += e + r
+            s = t + f
+            r = f - (s - t)
+            wrong += times * error + 4.0 * _U * _U * (abs(s) + abs(p))
+        sums[0, row], sums[1, row], sums[2, row] = s, r, wrong * (1.0 + 1e-9)
+    return high[:, :before].copy(), low[:, :before].copy(), sums
+
+
+def _made_pairs(*given: Any) -> tuple[Matrix, Matrix, Matrix]:
+    """`_new_pairs`, as workers are given it: by name. The compiled function would be compiled again by each."""
+    found: tuple[Matrix, Matrix, Matrix] = _new_pairs(*given)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _put_pairs(slot: int, high: Matrix, low: Matrix, sums: Matrix, tables: PairTables) -> None:
+    """Write what `_new_pairs` made into the slots from `slot` on."""
+    gram_high, gram_low, sum_high, sum_low, sum_error = tables
+    for row in range(high.shape[0]):
+        for other in range(high.shape[1]):
+            gram_high[slot + row, other] = gram_high[other, slot + row] = high[row, other]
+            gram_low[slot + row, other] = gram_low[other, slot + row] = low[row, other]
+        sum_high[slot + row], sum_low[slot + row], sum_error[slot + row] = sums[0, row], sums[1, row], sums[2, row]
+
+
+@njit(cache=True, nogil=True)
+def _enter(
+    new: IndexArray,
+    first: int,
+    bound: IndexArray,
+    counts: IndexArray,
+    keys: Matrix,
+    site_of: IndexArray,
     width: KernelWidth,
     error: float,
     tables: PairTables,
 ) -> None:
-    """Fill the slots from `first` on for new sites: their pairs with every slot, and their sums."""
-    gram_high, gram_low, sum_high, sum_low, sum_error = tables
-    size = first + new.size
-    bound = np.flatnonzero(counts)
-    columns = np.empty(size + bound.size, dtype=np.int64)
-    for row in range(new.size):
-        site_of[first + row] = new[row]
-        slot_of[new[row]] = first + row
-    columns[:size] = site_of[:size]
-    columns[size:] = bound
-    for start in range(0, new.size, ROWS):
-        part = new[start : start + ROWS]
-        high, low = np.empty((part.size, columns.size)), np.empty((part.size, columns.size))
-        fill_pairs(keys[part], keys, columns, width, high, low)
-        for row in range(part.size):
-            slot = first + start + row
-            for other in range(size):
-                gram_high[slot, other] = gram_high[other, slot] = high[row, other]
-                gram_low[slot, other] = gram_low[other, slot] = low[row, other]
-            s, r, wrong = 0.0, 0.0, 0.0
-            for k in range(bound.size):
-                times = float(counts[bound[k]])
-                p, e = two_product(times, high[row, size + k])
-                e += times * low[row, size + k]
-                t, f = two_sum(s, p)
-                f += e + r
-                s = t + f
-                r = f - (s - t)
-                wrong += times * error + 4.0 * _U * _U * (abs(s) + abs(p))
-            sum_high[slot], sum_low[slot], sum_error[slot] = s, r, wrong * (1.0 + 1e-9)
+    """Fill the slots of some new sites, of which the first has slot `first`: pairs with every slot, and sums."""
+    for begin in range(0, new.size, ROWS):
+        stop = min(begin + ROWS, new.size)
+        high, low, sums = _new_pairs(new, first, bound, counts, keys, site_of, width, error, begin, stop)
+        _put_pairs(first + begin, high, low, sums, tables)
 
 
 @njit(cache=True, nogil=True)
@@ -231,14 +275,20 @@ def _follow(
             missing += 1
     if size + missing > site_of.size:
         return CRAMPED, slots, size, norm
+    if missing * (size + missing) > MANY:
+        return ENTERING, slots, size, norm
     if missing:
-        _enter(members[slots < 0], size, counts, keys, site_of, slot_of, width, error, tables)
+        new = members[slots < 0]
+        _place_new(new, size, site_of, slot_of)
+        _enter(new, size, np.flatnonzero(counts), counts, keys, site_of, width, error, tables)
         size += missing
         for k in range(members.size):
             slots[k] = slot_of[members[k]]
     first = _known_first(members, known)
     if not (first > 0 and norm < highest):
         return FOLLOWED, slots, size, np.inf
+    if members.size > LARGE:
+        return FOLLOWED, slots, size, norm
     for position in range(first, members.size):
         norm = _entered(tables.gram_high, slots, factor, position, norm)
     if not norm < highest:
@@ -374,7 +424,12 @@ class MarginPairs:
                 GROWTH * self._fresh_norm,
             )
             if why == FOLLOWED:
+                if members.size > LARGE and norm < math.inf:
+                    norm = self._joined_norm(members, slots, factor)
                 break
+            if why == ENTERING:
+                self._enter_many(members[slots < 0], keys, width, error)
+                continue
             if why == CRAMPED:
                 self._reserve(self.size + int(np.count_nonzero(slots < 0)))
             else:
@@ -384,6 +439,73 @@ class MarginPairs:
         else:
             self.refresh_norm(members, slots, float(np.min(np.diagonal(factor)[: members.size] ** 2)))
         return slots
+
+    def agree(self, keys: Matrix, sigma: float) -> bool:
+        """Whether every pair and every sum is, within its proved error, what the keys give now."""
+        width, error = kernel_width(sigma), pair_error(keys.shape[1])
+        sites, bound = self.site_of[: self.size], np.flatnonzero(self.counts)
+        for begin in range(0, self.size, ROWS):
+            stop = min(begin + ROWS, self.size)
+            high, low, sums = _made_pairs(sites, 0, bound, self.counts, keys, sites, width, error, begin, stop)
+            tables = self.tables
+            across, down = (slice(begin, stop), slice(stop)), (slice(stop), slice(begin, stop))
+            for place, high_made, low_made in ((across, high, low), (down, high.T, low.T)):
+                off = np.abs((tables.gram_high[place] - high_made) + (tables.gram_low[place] - low_made))
+                # Written so that what is not a number is off.
+                if not (off <= 2.0 * error).all():
+                    return False
+            held = tables.sum_high[begin:stop], tables.sum_low[begin:stop], tables.sum_error[begin:stop]
+            if not (np.abs((held[0] - sums[0]) + (held[1] - sums[1])) <= held[2] + sums[2]).all():
+                return False
+        return True
+
+    def _enter_many(self, new: IndexArray, keys: Matrix, width: KernelWidth, error: float) -> None:
+        """`_enter` on every core, or by workers: each part has its own pairs and sums, in one order."""
+        first, bound = self.size, np.flatnonzero(self.counts)
+        _place_new(new, first, self.site_of, self.slot_of)
+        make = partial(
+            _made_pairs, new, first, bound, self.counts, keys, self.site_of[: first + new.size], width, error
+        )
+
+        def take(begin: int, _: int, made: tuple[Matrix, Matrix, Matrix]) -> None:
+            _put_pairs(first + begin, *made, self.tables)
+
+        # The last parts have the most pairs.
+        for_column_parts(make, new.size, MANY * 100, part=ROWS, take=take)
+        self.size += new.size
+
+    def _joined_norm(self, members: IndexArray, slots: IndexArray, factor: Matrix) -> float:
+        """Bound of ‖A⁻¹‖ after the last members joined those that it holds for; infinity if none can be shown."""
+        norm, size = self.inverse_norm, members.size
+        first = int(_known_first(members, self._known))
+        count = size - first
+        if count == 0:
+            return norm
+        solved = solve_rows(factor[:first], factor[:first, first:size].T, b"T")
+        width = int(slots.max()) + 1
+        gram, spread = self.tables.gram_high[:width, :width], np.zeros((count, width))
+        spread[:, slots[:first]] = solved
+        new, known = slots[first:], slots[:first]
+        columns = gram[new][:, known] + 1.0
+        along = (spread @ gram)[:, known] + solved.sum(axis=1)[:, None]
+        # Entries of A and of the columns are below 2, and rounding at most (width + 8)u of what is summed.
+        each = (width + 8.0) * _U * (2.0 + 2.0 * np.abs(solved).sum(axis=1))
+        left = np.sqrt(((np.abs(columns - along) + each[:, None]) ** 2).sum(axis=1))
+        error = norm * float(np.sqrt((left * left).sum())) * (1.0 + 1e-10)
+        schur = gram[new][:, new] + 1.0 - solved @ columns.T
+        off = each + 2.0 * math.sqrt(first) * norm * left * (1.0 + 1e-10)
+        least = float(np.linalg.eigvalsh(0.5 * (schur + schur.T))[0])
+        pivot = least - math.sqrt(count * float((off * off).sum())) - 32.0 * count * count * _U
+        if not pivot > 0.0:
+            return math.inf
+        reach = math.sqrt(float(np.linalg.eigvalsh(solved @ solved.T)[-1]) * (1.0 + 1e-8)) + error
+        grown = (norm + (1.0 + reach * reach) / pivot) * (1.0 + 1e-10)
+        if not grown < GROWTH * self._fresh_norm:
+            return math.inf
+        # It need not hold for members that left before these came.
+        self._known[:] = False
+        self._known[members] = True
+        return grown
 
     def refresh_norm(self, members: IndexArray, slots: IndexArray, pivot: float) -> None:
         """Find `inverse_norm` afresh: O(s³). `pivot` is the factor's smallest, an upper bound of the eigenvalue."""

@@ -29,7 +29,6 @@ from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 
 from expunge.errors import InputError, SolveError
 from expunge.problem.kernel import kernel_block
@@ -277,16 +276,23 @@ class _Free:
         self.members = np.flatnonzero(free)
         if not self.members.size:
             return
+        from scipy.linalg import cho_factor
+
         self.rows = hessian[self.members]
         try:
-            self.factor = scipy.linalg.cho_factor(self.rows[:, self.members] + 1.0, check_finite=False)
+            self.factor = cho_factor(self.rows[:, self.members] + 1.0, check_finite=False)
         except np.linalg.LinAlgError:
             raise SolveError("the keys are too close together for their projection to be computed") from None
-        self.ones = scipy.linalg.cho_solve(self.factor, np.ones(self.members.size), check_finite=False)
+        self.ones = self._solved(np.ones(self.members.size))
+
+    def _solved(self, right: Vector) -> Vector:
+        from scipy.linalg import cho_solve
+
+        return np.asarray(cho_solve(self.factor, right, check_finite=False))
 
     def solve(self, gradient: Vector, mass: float) -> Vector:
         """The x (F,) for a gradient g (F,) and a mass."""
-        down = scipy.linalg.cho_solve(self.factor, gradient, check_finite=False)
+        down = self._solved(gradient)
         return np.asarray(self.ones * ((mass + down.sum()) / self.ones.sum()) - down)
 
     def stationary(self, weights: Vector) -> Vector:

@@ -11,11 +11,16 @@ import numpy as np
 
 from expunge.errors import SolveError
 from expunge.solver.active_set import enter, leave, next_free, saturate, saturated, shift_offset, tidy
+from expunge.solver.block_pivots import LARGE, exchange
 from expunge.solver.path_segment import ARRIVED, DEPENDENT, Motion, apply_motion, follow, move, tied_members
 from expunge.solver.state import ABSENT, BOUND, MARGIN, RESERVE, State
 from expunge.types import IndexArray, Vector
 
 __all__ = ["admit", "drive", "remove"]
+
+# Sites that are exchanged together.
+TOGETHER = 256
+_NOTHING: IndexArray = np.zeros(0, dtype=np.int64)
 
 # A rest of the way this short is the rounding of the way behind it; `finish` restores the mass exactly.
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
@@ -171,13 +176,32 @@ def _first_to_turn(state: State, motion: Motion, inward: dict[int, float]) -> in
     return turning
 
 
-def admit(state: State, site: int) -> None:
-    """Let a site use its ceiling, after it was added or gained an entry: α rises until its slack is zero.
+def admit(state: State, sites: list[int]) -> None:
+    """Let sites use their ceilings, after they were added or gained entries: α rises until the slack is zero.
 
-    On entry the slacks are current and the state satisfies KKT for the ceilings before; on exit for those now.
+    On entry the slacks are current, and the state satisfies KKT for the ceilings before; on exit for those now.
     """
-    status = int(state.status[site])
-    if status == MARGIN or (status == RESERVE and state.slack[site] >= 0.0):
+    due = [site for site in sites if state.status[site] == BOUND or state.slack[site] < 0.0]
+    due = [site for site in due if state.status[site] != MARGIN]
+    # Those to come must not count as keys on the wrong side.
+    waiting = [site for site in due if state.status[site] == RESERVE]
+    state.status[waiting] = ABSENT
+    for start in range(0, len(due), TOGETHER):
+        part = due[start : start + TOGETHER]
+        new = [site for site in part if state.status[site] == ABSENT]
+        state.status[new] = RESERVE
+        if state.margin.size >= LARGE and exchange(state, _NOTHING, np.zeros(0), np.array(part)):
+            tidy(state)
+            continue
+        state.status[new] = ABSENT
+        for site in part:
+            if state.status[site] == ABSENT:
+                state.status[site] = RESERVE
+            _admit_one(state, site)
+
+
+def _admit_one(state: State, site: int) -> None:
+    if state.status[site] == MARGIN or (state.status[site] == RESERVE and state.slack[site] >= 0.0):
         return
     drive(state, np.array([site]), state.ceiling[[site]], until_free=True)
     if state.alpha[site] >= state.ceiling[site]:
@@ -210,8 +234,11 @@ def remove(state: State, losses: dict[int, int]) -> None:
     if saturated(state):
         saturate(state)
         return
-    driven = np.array(over)
-    drive(state, driven, state.ceiling.take(driven))
-    for site in over:
-        state.status[site] = BOUND if state.multiplicity[site] else ABSENT
-    tidy(state)
+    step = TOGETHER if state.margin.size >= LARGE else len(over)
+    for start in range(0, len(over), step):
+        driven = np.array(over[start : start + step])
+        targets = state.ceiling.take(driven)
+        if not (state.margin.size >= LARGE and exchange(state, driven, targets, _NOTHING)):
+            drive(state, driven, targets)
+        state.status[driven] = np.where(state.multiplicity[driven] > 0, BOUND, ABSENT)
+        tidy(state)

@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from expunge.compilation import njit
 from expunge.problem.tolerances import SLACK_TOLERANCE
 from expunge.solver.kernel_rows import RowTable, add_weighted_rows, make_row
 from expunge.solver.margin_factor import append_row, forward_pair, pivot_floor, remove_row, solve_halfway

@@ -5,7 +5,9 @@ share, which is the minimum-norm optimum of the original problem and the only on
 Arrays belong to one state; the kernel rows are shared by successive states, which never change an entry.
 
 Invariant of a published state (`canonical`): the groups are those of the exact optimum, α and `share` its nearest
-doubles by site and by entry; MARGIN is the factor's membership; every margin site has its kernel row.
+doubles by site and by entry; MARGIN is the factor's membership. A state that is `ready` for an edit has its slacks, its
+factor and the kernel row of every margin site; one that was opened, or let go of them, is made ready by
+`expunge.solver.readiness`.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from expunge.compilation import njit
+from expunge.errors import InputError
+from expunge.problem.check import require_weights
 from expunge.solver.kernel_rows import KernelRows
 from expunge.solver.margin_factor import MarginFactor
 from expunge.types import IndexArray, StatusArray, Vector
@@ -66,6 +70,7 @@ class State:
     margin: MarginFactor
     pivots: int = 0
     exact: bool = True  # False where the margin has no factor in doubles: the next edit solves afresh
+    ready: bool = True  # False where rows, factor and slacks are yet to be made, before an edit
 
     @property
     def arrays(self) -> SiteArrays:
@@ -93,6 +98,28 @@ class State:
             offset=0.0,
             margin=MarginFactor(),
         )
+
+    @classmethod
+    def stored(cls, gram: KernelRows, multiplicity: IndexArray, cap: float, shares: Vector, offset: float) -> State:
+        """State with these coefficients of one entry at each site (sites,): enough to read, and not ready for edits.
+
+        Raises InputError where they are not in the box, do not add up to 1, or there are none and the offset is not 0.
+        """
+        state = cls.start(gram, multiplicity, cap)
+        sites = state.sites
+        require_weights(np.repeat(shares, multiplicity), cap)
+        if not shares.size and offset:
+            raise InputError("the offset of no entries is 0")
+        state.share[:sites] = shares
+        weights, ceiling = state.alpha[:sites], state.ceiling[:sites]
+        weights[:] = np.where(shares == cap, ceiling, shares * multiplicity)
+        # A rounded product may be at the ceiling where the share is below the cap.
+        for site in np.flatnonzero((multiplicity > 1) & (shares != cap) & (shares != 0.0)).tolist():
+            weights[site] = _total(float(shares[site]), int(multiplicity[site]))
+        groups = np.where(weights == 0.0, RESERVE, np.where(weights >= ceiling, BOUND, MARGIN))
+        state.status[:sites] = np.where(multiplicity > 0, groups, ABSENT)
+        state.offset, state.exact, state.ready = offset, False, False
+        return state
 
     @classmethod
     def foreign(cls, gram: KernelRows, multiplicity: IndexArray, cap: float, alpha: Vector, offset: float) -> State:
@@ -124,6 +151,7 @@ class State:
             offset=self.offset,
             margin=self.margin.copy(spare),
             exact=self.exact,
+            ready=self.ready,
         )
 
     def compacted(self, kept: IndexArray, renumbered: IndexArray) -> State:
@@ -131,7 +159,7 @@ class State:
         copy = State.start(self.gram.compacted(kept), self.multiplicity[kept], self.cap)
         for name in ("alpha", "share", "slack", "status"):
             getattr(copy, name)[: kept.size] = getattr(self, name)[kept]
-        copy.offset, copy.exact, copy.pivots = self.offset, self.exact, self.pivots
+        copy.offset, copy.exact, copy.pivots, copy.ready = self.offset, self.exact, self.pivots, self.ready
         copy.margin = self.margin.copy()
         copy.margin.renumber(renumbered)
         return copy
@@ -177,3 +205,10 @@ class State:
     def recompute_slacks(self) -> None:
         """G = ρ − 1 + 2Kα at every site, from the kernel rows, whatever was there before."""
         self.gram.slacks(self.alpha, self.bound_counts(), self.cap, self.offset, self.slack)
+
+
+def _total(share: float, count: int) -> float:
+    """The weight of a site whose `count` entries have this share of it: divided again, it gives the share."""
+    total = share * count
+    near = (total, math.nextafter(total, math.inf), math.nextafter(total, -math.inf))
+    return next((candidate for candidate in near if candidate / count == share), total)

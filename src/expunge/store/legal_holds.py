@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
+from expunge.attestation.statements import commitment_of
 from expunge.errors import InputError, VerificationError
 from expunge.ledger.statement import Subject
 from expunge.memory.entries import check_id, check_subject
 from expunge.memory.version import Version
 from expunge.store.backends.database import CheckedConnection, Database
 from expunge.store.backends.tables import holds, memories, secrets
+from expunge.store.cases import Case, write_case
+from expunge.store.due_erasures import try_again
 from expunge.store.encryption import decrypt
 from expunge.store.identity import Identity
 from expunge.store.ledger_tables import Leaf, LedgerWriter, last_receipt
@@ -100,31 +103,55 @@ def hold_reason(held: dict[str, Hold]) -> str:
     return f"{name!r}{more} must be kept: hold {hold.number}, {hold.reason}"
 
 
-def place_hold(database: Database, identity: Identity, stored: StoredMemory, terms: dict[str, str | None]) -> int:
+def place_hold(
+    database: Database,
+    identity: Identity,
+    stored: StoredMemory,
+    terms: dict[str, str | None],
+    asked: Case | None = None,
+) -> int:
     """Write a hold on entries of a memory, with its event in the ledger; the hold's number."""
     with stored.locked_version() as (connection, loaded, _):
         version, name = loaded.memory.version, terms["id"]
         if name is not None and version.slot(name) is None and name not in version.warranties:
             raise InputError(f"no entry has id {name!r}")
         ledger_writer = LedgerWriter(connection)
-        writer = RowWriter(database, connection, ledger_writer, identity.secret, stored.number)
-        number = writer.insert_hold(json.dumps(terms).encode())
-        ledger_writer.append_event(identity, "held", stored.uuid, Subject("state", version.digest), hold=number)
+        writer = RowWriter(database, connection, identity.secret, stored.number)
+        number = ledger_writer.allocate_numbers(1)
+        writer.insert_hold(number, json.dumps(terms).encode())
+        entry = None if name is None else commitment_of(version, name) or loaded.forgotten.commitments[name]
+        ledger_writer.append_event(
+            identity,
+            "held",
+            stored.uuid,
+            Subject("state", version.digest),
+            None if asked is None else asked.stated(),
+            hold=number,
+            entry=None if entry is None else entry.hex(),
+        )
         ledger_writer.flush()
+        write_case(database, connection, asked)
         connection.commit()
     return number
 
 
-def release_hold(database: Database, identity: Identity, stored: StoredMemory, number: int) -> Leaf:
+def release_hold(
+    database: Database, identity: Identity, stored: StoredMemory, number: int, asked: Case | None = None
+) -> Leaf:
     """Delete a hold, whether or not its memory can be loaded; the event in the ledger."""
     with stored.locked() as connection:
         if all(known.number != number for known in read_holds(connection, stored.number)):
             raise InputError(f"there is no hold {number} any more")
         ledger_writer = LedgerWriter(connection)
-        RowWriter(database, connection, ledger_writer, identity.secret, stored.number).delete_hold(number)
-        state = Subject("state", last_receipt(connection, identity.signing_key.public, stored.uuid).state_after)
-        leaf = ledger_writer.append_event(identity, "released", stored.uuid, state, hold=number)
+        RowWriter(database, connection, identity.secret, stored.number).delete_hold(number)
+        try_again(connection)
+        state = Subject("state", last_receipt(connection, identity.known("receipts"), stored.uuid).state_after)
+        request = None if asked is None else asked.stated()
+        leaf = ledger_writer.append_event(
+            identity, "released", stored.uuid, state, request, hold=number, cause="request"
+        )
         ledger_writer.flush()
+        write_case(database, connection, asked)
         connection.commit()
         database.finish_erasure(connection)
     return leaf

@@ -16,11 +16,10 @@ from expunge.store.backends.database import CheckedConnection, Database, number_
 from expunge.store.backends.tables import entries, forgotten, holds, memories, states
 from expunge.store.edits.crash_points import crash_point
 from expunge.store.encryption import Content, encrypt, encrypt_entries, new_secret, row_mark, subject_tag
-from expunge.store.ledger_tables import LedgerWriter
 from expunge.store.rows import ForgottenRows, encrypted_state, kept_slots, number_of, numbers_of, pack_record
 from expunge.types import IndexArray
 
-__all__ = ["RowWriter", "erased_ids"]
+__all__ = ["RowWriter", "SecretChanges", "erased_ids"]
 
 _DELETE_ENTRIES = delete(entries).where(entries.c.number == bindparam("number_"))
 _DELETE_RECORDS = delete(forgotten).where(forgotten.c.number == bindparam("number_"))
@@ -39,24 +38,44 @@ def erased_ids(before: Version, after: Version) -> list[str]:
     return content + [name for name in before.warranties.forgotten if name not in after.warranties.forgotten]
 
 
+class SecretChanges:
+    """Secrets to be destroyed and to be written in one transaction, of one memory or of several.
+
+    They are collected, because a backend may have to write all that remain anew.
+    """
+
+    def __init__(self, database: Database, connection: CheckedConnection) -> None:
+        self._database = database
+        self._connection = connection
+        self.gone: list[int] = []
+        self.new: dict[int, bytes] = {}
+
+    def write(self) -> None:
+        """Destroy those that go, then write the new ones."""
+        if self.gone:
+            self._database.destroy_secrets(self._connection, self.gone)
+        self._database.insert_secrets(self._connection, self.new)
+        self.gone, self.new = [], {}
+
+
 class RowWriter:
-    """Writes versions of one memory within one transaction."""
+    """Writes versions of one memory within one transaction.
+
+    What `update_memory` changes of the secrets counts when the caller has called ``changes.write()``.
+    """
 
     def __init__(
         self,
         database: Database,
         connection: CheckedConnection,
-        ledger_writer: LedgerWriter,
         store_secret: bytes,
         memory: int,
+        changes: SecretChanges | None = None,
     ) -> None:
-        self._database = database
         self._connection = connection
-        self._ledger_writer = ledger_writer
         self._store_secret = store_secret
         self._memory = memory
-        # New secrets are written together, after those that go.
-        self._new_secrets: dict[int, bytes] = {}
+        self.changes = SecretChanges(database, connection) if changes is None else changes
         self.erased = False
 
     def insert_memory(
@@ -68,7 +87,7 @@ class RowWriter:
         rows = self._write_records(ForgottenRows(), version, commitments or {})
         state = {"digest": bytes.fromhex(version.digest), "size": version.size, "state": encrypted_state(version, rows)}
         self._insert(states, [{"memory": self._memory, **state}])
-        self._insert_secrets()
+        self.changes.write()
         return rows
 
     def update_memory(self, old: ForgottenRows, before: Version, after: Version) -> ForgottenRows:
@@ -98,7 +117,6 @@ class RowWriter:
                 "state_": encrypted_state(after, kept),
             },
         )
-        self._insert_secrets()
         crash_point("state_written")
         return kept
 
@@ -111,21 +129,21 @@ class RowWriter:
         self._connection.execute(delete(states).where(states.c.memory == self._memory))
         self._connection.execute(delete(memories).where(memories.c.number == self._memory))
         self._destroy_secrets(numbers)
+        self.changes.write()
         crash_point("erased")
 
-    def insert_hold(self, terms: bytes) -> int:
-        """Write the encrypted terms of a hold; return its number."""
-        number = self._ledger_writer.allocate_numbers(1)
+    def insert_hold(self, number: int, terms: bytes) -> None:
+        """Write the encrypted terms of a hold."""
         secret = new_secret()
-        self._new_secrets[number] = secret
-        self._insert_secrets()
+        self.changes.new[number] = secret
+        self.changes.write()
         self._insert(holds, [{"number": number, "memory": self._memory, "terms": encrypt(secret, "hold", terms)}])
-        return number
 
     def delete_hold(self, number: int) -> None:
         """Delete a hold."""
         self._connection.execute(delete(holds).where(holds.c.number == number))
         self._destroy_secrets([number])
+        self.changes.write()
 
     def _insert_entries(self, version: Version, slots: IndexArray) -> None:
         """Rows of entries, live or archived."""
@@ -140,7 +158,7 @@ class RowWriter:
         encrypted = encrypt_entries(self._store_secret, new)
         numbers = numbers_of(version, slots).tolist()
         for number, (salt, _), (mark, sealed) in zip(numbers, new, encrypted, strict=True):
-            self._new_secrets[number] = salt
+            self.changes.new[number] = salt
             rows.append({"number": number, "memory": self._memory, "mark": mark, "content": sealed})
         self._insert(entries, sorted(rows, key=lambda row: row["number"]))
 
@@ -157,7 +175,7 @@ class RowWriter:
                 continue
             digest, subject, secret = commitments[name], records[name].subject, new_secret()
             kept.secrets[name], kept.commitments[name] = secret, digest
-            self._new_secrets[number_of(digest)] = secret
+            self.changes.new[number_of(digest)] = secret
             rows.append(
                 {
                     "number": number_of(digest),
@@ -169,10 +187,6 @@ class RowWriter:
         self._insert(forgotten, rows)
         return kept
 
-    def _insert_secrets(self) -> None:
-        self._database.insert_secrets(self._connection, self._new_secrets)
-        self._new_secrets.clear()
-
     def _insert(self, table: Any, rows: list[dict[str, Any]]) -> None:
         if rows:
             self._connection.execute(_INSERTS[table], rows if len(rows) > 1 else rows[0])
@@ -180,4 +194,4 @@ class RowWriter:
     def _destroy_secrets(self, numbers: Sequence[int]) -> None:
         if numbers:
             self.erased = True
-            self._database.destroy_secrets(self._connection, numbers)
+            self.changes.gone += numbers

@@ -25,6 +25,7 @@ from sqlalchemy import ScalarSelect, Select, select
 
 from expunge.errors import ExpungeError, VerificationError
 from expunge.ledger.envelope import parse_envelope
+from expunge.ledger.receipt_format import Predicate
 from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.ledger.statement import parse_statement
 from expunge.memory.memory import Memory
@@ -33,29 +34,36 @@ from expunge.memory.version import Version
 from expunge.store.backends.database import CheckedConnection
 from expunge.store.backends.tables import entries, forgotten, leaves, memories, secrets, states
 from expunge.store.encryption import decrypt_all, decrypt_entries, decrypt_state, encrypt_state
-from expunge.types import AnyArray, IndexArray
+from expunge.types import AnyArray, IndexArray, Matrix, Vector
 
 __all__ = [
+    "MALFORMED",
     "ForgottenRows",
     "LoadedMemory",
     "MemorySummary",
     "encrypted_state",
+    "inconsistent",
     "kept_slots",
     "last_edit",
     "last_edits",
     "load_memory",
+    "load_records",
+    "matrix",
     "memory_number",
     "number_of",
     "numbers_of",
     "pack_record",
+    "read_records",
+    "read_state_row",
     "read_summaries",
+    "unpack_state",
 ]
 
 _LENGTHS = struct.Struct("<6Q")
 _RESERVE, _VALUE, _BOUND, _ARCHIVED = range(4)
 
 # What taking a record apart can raise when something else than this module has encrypted it.
-_MALFORMED = (
+MALFORMED = (
     *(KeyError, IndexError, TypeError, ValueError, AttributeError),
     *(OverflowError, MemoryError, RecursionError, struct.error),
 )
@@ -113,9 +121,14 @@ def encrypted_state(version: Version, rows: ForgottenRows) -> bytes:
     """What is kept of a version beside its entries, encrypted."""
     slots, arrays, cap = kept_slots(version), warranty_arrays(version), version.state.cap
     header = {
+        # An empty memory has no key and no value to tell them.
+        "dimension": int(version.state.gram.keys.shape[1]),
+        "width": int(version.entries.values.shape[1]),
         "cap": cap.hex(),
         "sigma": version.state.gram.sigma.hex(),
         "offset": version.state.offset.hex(),
+        "preprocessing": version.preprocessing.to_json(),
+        "attributes": version.attribute_kinds,
         **warranty_header(version),
     }
     for item in header["forgotten"]:
@@ -170,14 +183,8 @@ def read_summaries(connection: CheckedConnection) -> list[MemorySummary]:
     return [MemorySummary(row.name, row.uuid, row.edit, row.size) for row in rows]
 
 
-def load_memory(
-    connection: CheckedConnection, number: int, *, edit: int | None = None, release: bool = False
-) -> LoadedMemory:
-    """The stored version of a memory, rebuilt and checked: digest, partition, residuals.
-
-    A restored memory goes on under a later number of edits than its last receipt has: `edit`. With `release` the
-    transaction ends as soon as the rows are read: while one is open, erased secrets stay in the database's files.
-    """
+def read_state_row(connection: CheckedConnection, number: int) -> tuple[Any, Predicate]:
+    """Name, UUID and row of the state of a memory, and its last receipt."""
     row = connection.first(
         select(memories.c.name, memories.c.uuid, states)
         .join(states, states.c.memory == memories.c.number)
@@ -189,24 +196,36 @@ def load_memory(
     if envelope is None:
         raise VerificationError(f"the ledger knows no memory {row.name!r}")
     last = parse_predicate(parse_statement(parse_envelope(envelope).payload))
+    return row, last
+
+
+def load_memory(
+    connection: CheckedConnection, number: int, *, edit: int | None = None, release: bool = False
+) -> LoadedMemory:
+    """The stored version of a memory, rebuilt: its entries have their commitments, and it has the stored digest.
+
+    That its weights are the exact optimum is for the first edit to find out, or for `Memory.make_ready`. A restored
+    memory goes on under a later number of edits than its last receipt has: `edit`. With `release` the transaction ends
+    as soon as the rows are read: while one is open, erased secrets stay in the database's files.
+    """
+    row, last = read_state_row(connection, number)
     try:
         edit = last.edit if edit is None else edit
         loaded = _rebuild(connection, number, row, edit, last.problem.initial_entries, release)
     except ExpungeError as problem:
         if isinstance(problem, VerificationError):
             raise
-        raise _inconsistent(row.name, problem) from None
-    except _MALFORMED as problem:
-        raise _inconsistent(row.name, problem) from None
+        raise inconsistent(row.name, problem) from None
+    except MALFORMED as problem:
+        raise inconsistent(row.name, problem) from None
     version = loaded.memory.version
     if version.digest != row.digest.hex():
         raise VerificationError(f"the stored memory {row.name!r} does not have the digest of its last receipt")
-    if not version.check.passed:
-        raise VerificationError(f"the stored memory {row.name!r} fails the check: residual {version.check.worst:.3g}")
     return loaded
 
 
-def _inconsistent(name: str, problem: Exception) -> VerificationError:
+def inconsistent(name: str, problem: Exception) -> VerificationError:
+    """The error for rows of a memory that do not fit together."""
     return VerificationError(f"the stored memory {name!r} is not consistent ({problem!r}); restore it from a backup")
 
 
@@ -218,19 +237,19 @@ def _rebuild(
         .join(secrets, secrets.c.number == entries.c.number)
         .where(entries.c.memory == number)
     )
-    records, rows = _load_records(connection, number)
+    records, rows = load_records(connection, number)
     if release:
         connection.rollback()
     together = b"".join([*(item.secret for item in found), *rows.secrets.values()])
-    header, arrays, order = _unpack_state(decrypt_state(together, row.state))
+    header, arrays, order = unpack_state(decrypt_state(together, row.state))
     at = {item.number: place for place, item in enumerate(found)}
     if len(found) != order.size:
         raise VerificationError(f"the state has {order.size} rows, but {len(found)} entries are stored")
     found = [found[at[stored]] for stored in order.tolist()]
     contents = decrypt_entries([(item.secret, item.content) for item in found])
     arrays |= {
-        "keys": np.array([content.key for content in contents]),
-        "values": np.array([content.value for content in contents]),
+        "keys": matrix([content.key for content in contents], header["dimension"]),
+        "values": matrix([content.value for content in contents], header["width"]),
     }
     if len(header["forgotten"]) != len(records):
         raise VerificationError("the records of forgotten entries are not those that the state has numbers of")
@@ -253,7 +272,12 @@ def _rebuild(
     return LoadedMemory(memory, rows)
 
 
-def _unpack_state(plain: bytes) -> tuple[dict[str, Any], dict[str, AnyArray], IndexArray]:
+def matrix(rows: list[Vector], width: int) -> Matrix:
+    """Rows of this many coordinates each, where there may be none."""
+    return np.array(rows, dtype=np.float64).reshape(len(rows), width)
+
+
+def unpack_state(plain: bytes) -> tuple[dict[str, Any], dict[str, AnyArray], IndexArray]:
     """Header, arrays of a snapshot, and the numbers of the entries in order of admission."""
     at, parts = _LENGTHS.size, []
     for length in _LENGTHS.unpack_from(plain):
@@ -273,8 +297,14 @@ def _unpack_state(plain: bytes) -> tuple[dict[str, Any], dict[str, AnyArray], In
     return header, arrays, np.frombuffer(parts[1], "<i8")
 
 
-def _load_records(connection: CheckedConnection, number: int) -> tuple[dict[int, dict[str, Any]], ForgottenRows]:
-    """Ids and subjects of forgotten entries by number, and what the rows have of them."""
+def read_records(connection: CheckedConnection, number: int) -> tuple[str, ...]:
+    """Ids of the forgotten entries of a memory."""
+    records, _ = load_records(connection, number)
+    return tuple(record["id"] for record in records.values())
+
+
+def load_records(connection: CheckedConnection, number: int) -> tuple[dict[int, dict[str, Any]], ForgottenRows]:
+    """Ids and subjects of the forgotten entries of a memory by number, and what the rows have of them."""
     found = connection.rows(
         select(forgotten.c.number, forgotten.c.record, secrets.c.secret)
         .join(secrets, secrets.c.number == forgotten.c.number)

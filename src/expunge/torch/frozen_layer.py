@@ -70,7 +70,8 @@ class FrozenLayer:
     def delete(self, tokens: Sequence[int] | int | None = None, *, subject: str | None = None) -> tuple[Receipt, ...]:
         """Delete a token or tokens by their places, or a subject's, from every head; one receipt per head.
 
-        If one head refuses, DeletionRefused is raised and no head has changed.
+        If one head refuses, DeletionRefused is raised and no head has changed. Where too few tokens are left for the
+        cap, the heads go on at a larger one than the layer's.
         """
         ids = None if tokens is None else [str(place) for place in _places(tokens)]
         # Each head is edited beside the current one, and all replace theirs at once.
@@ -123,6 +124,8 @@ class FrozenLayer:
         close = CLOSE.get(keys.dtype, CLOSE[torch.float32])
         for head, memory in enumerate(self.memories):
             places = [int(name) for name in memory.ids]
+            if not places:
+                continue
             frozen = torch.from_numpy(memory.keys.copy())
             given = seen[:, head, : self.count].detach().double().cpu()
             if not bool(((given[:, places] - frozen).abs() <= close * frozen.abs().max()).all()):

@@ -163,7 +163,7 @@ class SupportVectorGate(nn.Module):
         return found.reshape(*lead, len(lengths)) if counts is not None else found.reshape(lead)
 
     def score(self, points: Tensor, keys: Tensor) -> Tensor:
-        """Gate score s(x) = 2Σακ(x, x_i) − ρ at points (..., m, d) → (..., m)."""
+        """Gate score s(x) = 2Σακ(x, x_i) − ρ at points (..., m, d) → (..., m); inside is from 1 − 2ρ, not from 0."""
         alpha, offset = self(keys, return_offset=True)
         kernel = self._exponents(points, keys, alpha.dtype).exp()
         return torch.as_tensor(2.0 * (kernel * alpha[..., None, :]).sum(-1) - offset[..., None])

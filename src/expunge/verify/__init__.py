@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from expunge.verify.evidence import verify_evidence
-    from expunge.verify.ledger import verify_consistency, verify_log
+    from expunge.verify.ledger import verify_consistency, verify_ledger
     from expunge.verify.proof import verify_proof
     from expunge.verify.receipt import verify_inclusion, verify_receipt
     from expunge.verify.state import verify_state
@@ -21,7 +21,7 @@ __all__ = [
     "verify_consistency",
     "verify_evidence",
     "verify_inclusion",
-    "verify_log",
+    "verify_ledger",
     "verify_proof",
     "verify_receipt",
     "verify_state",
@@ -31,7 +31,7 @@ _HOME = {
     "verify_consistency": "expunge.verify.ledger",
     "verify_evidence": "expunge.verify.evidence",
     "verify_inclusion": "expunge.verify.receipt",
-    "verify_log": "expunge.verify.ledger",
+    "verify_ledger": "expunge.verify.ledger",
     "verify_proof": "expunge.verify.proof",
     "verify_receipt": "expunge.verify.receipt",
     "verify_state": "expunge.verify.state",

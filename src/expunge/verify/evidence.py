@@ -19,8 +19,9 @@ from expunge.errors import InputError, StoreError, VerificationError
 from expunge.ledger.commitment import combined, commit_rows, state_digest, weights_digest
 from expunge.ledger.merkle.proof_file import InclusionProof
 from expunge.ledger.note import NoteKey
-from expunge.ledger.receipt_format import Predicate
+from expunge.ledger.receipt_format import Listed, Predicate
 from expunge.ledger.signing import VerifyingKey
+from expunge.ledger.witness_policy import WitnessPolicy
 from expunge.types import Vector
 from expunge.verify.evidence_format import MAX_EVIDENCE_BYTES, Bundle, PriorShown, parse_bundle
 from expunge.verify.proof import verify_proof
@@ -50,8 +51,9 @@ def verify_evidence(
     log_keys: Iterable[NoteKey] | None = None,
     origin: str | None = None,
     witnesses: Iterable[NoteKey] = (),
-    quorum: int = 0,
+    quorum: int | WitnessPolicy = 0,
     now: int | None = None,
+    max_age: int | None = None,
     require_prior: bool = True,
 ) -> VerifiedEvidence:
     """Check the receipt in a bundle (a path, or its bytes), recompute what it states, and return both.
@@ -74,7 +76,7 @@ def verify_evidence(
                 "the bundle does not show that its receipt is in the log", code="evidence-inclusion-missing"
             )
         inclusion = verify_inclusion(
-            found.receipt, found.inclusion, log_keys, origin, witnesses=known, quorum=quorum, now=now
+            found.receipt, found.inclusion, log_keys, origin, witnesses=known, quorum=quorum, now=now, max_age=max_age
         )
     _check_problem(found, receipt)
     _check_after(found, receipt)
@@ -97,8 +99,9 @@ def _check_problem(found: Bundle, receipt: Predicate) -> None:
             f"{found.keys.shape[0]} entries; the receipt states {receipt.after.live}", code="evidence-size-mismatch"
         )
     if found.prior is not None:
-        same_cap = found.prior.cap == stated.cap or receipt.action in ("rebuild", "restoration")
-        if found.prior.sigma != stated.sigma or not same_cap:
+        renewed = receipt.action in ("rebuild", "restoration")
+        same_cap = found.prior.cap == stated.cap or renewed or receipt.outcome in ("refitted", "emptied")
+        if not same_cap or (found.prior.sigma != stated.sigma and not renewed):
             raise VerificationError(
                 "cap or width before the edit are not those of the receipt", code="evidence-problem-mismatch"
             )
@@ -120,8 +123,12 @@ def _check_after(found: Bundle, receipt: Predicate) -> None:
         raise VerificationError(
             "offset and coefficients do not have the stated digest", code="evidence-weights-mismatch"
         )
-    if state_digest(found.cap, found.sigma, found.commitments, found.weights) != receipt.state_after:
+    if state_digest(found.cap, found.sigma, found.commitments, found.weights, _columns(found)) != receipt.state_after:
         raise VerificationError(f"this is not state {receipt.state_after}", code="evidence-state-mismatch")
+
+
+def _columns(found: Bundle) -> bytes:
+    return b"" if found.preprocessing is None else found.preprocessing.digest
 
 
 def _check_prior(found: Bundle, receipt: Predicate, rows: list[bytes], *, required: bool) -> None:
@@ -136,7 +143,9 @@ def _check_prior(found: Bundle, receipt: Predicate, rows: list[bytes], *, requir
         if required:
             raise VerificationError("the state before the edit is not shown", code="evidence-prior-missing")
         return
-    if state_digest(prior.cap, prior.sigma, prior.commitments, prior.weights) != receipt.state_before:
+    # No edit changes the columns of a memory.
+    columns = _columns(found)
+    if state_digest(prior.cap, prior.sigma, prior.commitments, prior.weights, columns) != receipt.state_before:
         raise VerificationError(f"this is not state {receipt.state_before}", code="evidence-prior-mismatch")
     earlier = [bytes(row) for row in prior.commitments]
     if len(set(earlier)) != len(earlier):
@@ -160,7 +169,7 @@ def _check_disclosed(
 ) -> None:
     """Recompute a state before the edit whose entries are all still there."""
     place = {row: index for index, row in enumerate(rows)}
-    order = np.array([place[row] for row in earlier])
+    order = np.array([place[row] for row in earlier], dtype=np.int64)
     if weights_digest(offset, coefficients, combined(found.blinds[order])) != prior.weights:
         raise VerificationError(
             "offset and coefficients before the edit do not have the stated digest", code="evidence-weights-mismatch"
@@ -172,18 +181,23 @@ def _check_disclosed(
 
 
 def _check_change(receipt: Predicate, removed: set[str], added: set[str]) -> None:
-    applied, back = receipt.applied, receipt.reactivated
-    arrived = set(back.commitments) | (set(applied.commitments) if receipt.action == "admission" else set())
-    expected = back.count + (applied.count if receipt.action == "admission" else 0)
-    if not arrived <= added or len(added) != expected:
+    applied, arrived = receipt.applied, [receipt.reactivated]
+    if receipt.action == "admission":
+        arrived.append(applied)
+    if not _are_those(added, *arrived):
+        expected = sum(listed.count for listed in arrived)
         raise VerificationError(
             f"{len(added)} entries were added; the receipt names others, or {expected}", code="evidence-added-mismatch"
         )
     if receipt.action == "pruning":
-        complete = len(removed) == applied.count and set(applied.commitments) <= removed
-    else:
+        complete = _are_those(removed, applied)
+    elif receipt.action != "deletion":
+        complete = not removed
+    elif applied.root is None:
         # A deletion may also name entries that were pruned before, and so were not live.
-        complete = removed <= (set(applied.commitments) if receipt.action == "deletion" else set())
+        complete = removed <= set(applied.commitments)
+    else:
+        complete = len(removed) < applied.count or _are_those(removed, applied)
     if not complete:
         raise VerificationError(
             f"{len(removed)} entries were removed; the receipt names others", code="evidence-removed-mismatch"
@@ -193,10 +207,21 @@ def _check_change(receipt: Predicate, removed: set[str], added: set[str]) -> Non
 def _check_applied(receipt: Predicate, live: set[str]) -> None:
     """What holds of the state after the edit, whether or not the one before is shown."""
     applied = set(receipt.applied.commitments)
-    if receipt.action in ("admission", "creation") and not applied <= live:
+    whole = receipt.action != "creation" or _are_those(live, receipt.applied)
+    if not whole or (receipt.action == "admission" and not applied <= live):
         raise VerificationError("an admitted entry is not among the live ones", code="evidence-added-mismatch")
     if receipt.action in ("deletion", "pruning") and applied & live:
         raise VerificationError("a removed entry is still among the live ones", code="evidence-removed-mismatch")
+
+
+def _are_those(found: set[str], *lists: Listed) -> bool:
+    """Whether these entries are those of the lists. Where two lists are given by their roots, their number decides."""
+    named = {digest for listed in lists for digest in listed.commitments}
+    if len(found) != sum(listed.count for listed in lists) or not named <= found:
+        return False
+    roots = [listed for listed in lists if listed.root is not None]
+    rest = sorted(found - named)
+    return Listed.root_of(rest) == roots[0] if len(roots) == 1 else bool(roots) or not rest
 
 
 def _check_proof(found: Bundle) -> None:

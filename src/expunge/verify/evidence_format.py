@@ -10,7 +10,7 @@ import hashlib
 import math
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -21,12 +21,14 @@ from expunge.ledger.commitment import DIGEST_BYTES
 from expunge.ledger.encoding import Json, decode_float, is_sha256_hex, parse_canonical
 from expunge.types import AnyArray, Matrix, Vector
 
-__all__ = ["FORMAT", "MAX_EVIDENCE_BYTES", "Bundle", "PriorShown", "parse_bundle"]
+__all__ = ["FORMAT", "MAX_EVIDENCE_BYTES", "Bundle", "ColumnShown", "ColumnsShown", "PriorShown", "parse_bundle"]
 
 FORMAT: Final = "expunge/evidence/v2"
+COLUMNS_FORMAT: Final = "expunge/preprocessing/v1"
 # Below it, a ZIP archive needs no extensions.
 MAX_EVIDENCE_BYTES: Final = 2**31 - 1
 _MAX_MANIFEST: Final = 64 * 1024
+_MAX_COLUMNS: Final = 16 * 1024 * 1024
 _MAX_ROWS: Final = 10**8
 _LARGEST: Final = 1e150
 _BLOCK: Final = 4_000_000
@@ -36,7 +38,7 @@ _NEEDED: Final = frozenset(
     {"receipt.json", *(f"after/{n}.npy" for n in ("keys", "values", "coefficients", "blinds", "commitments"))}
 )
 _OPTIONAL: Final = frozenset(
-    {"before/commitments.npy", "before/coefficients.npy", "proof.json", "inclusion.tlog-proof"}
+    {"before/commitments.npy", "before/coefficients.npy", "preprocessing.json", "proof.json", "inclusion.tlog-proof"}
 )
 _LOCAL: Final = struct.Struct("<4s5H3I2H")
 _CENTRAL: Final = struct.Struct("<4s6H3I5H2I")
@@ -61,6 +63,7 @@ class Bundle:
     blinds: AnyArray
     commitments: AnyArray
     weights: bytes
+    preprocessing: ColumnsShown | None
     prior: PriorShown | None
     proof: bytes | None
     inclusion: bytes | None
@@ -78,6 +81,27 @@ class PriorShown:
     coefficients: Vector | None
 
 
+@dataclass(frozen=True)
+class ColumnShown:
+    """A column: a measurement x becomes (x − centre)/scale; a missing one was replaced by the fill."""
+
+    name: str
+    unit: str | None
+    centre: float
+    scale: float
+    fill: float | None
+
+
+@dataclass(frozen=True)
+class ColumnsShown:
+    """The columns of keys and values, whether their numbers were chosen from entries, and their digest."""
+
+    keys: tuple[ColumnShown, ...]
+    values: tuple[ColumnShown, ...]
+    learned: bool
+    digest: bytes
+
+
 def parse_bundle(data: bytes) -> Bundle:
     """Read a bundle, strictly; whatever the bytes, only a VerificationError comes out."""
     members = _members(data)
@@ -87,7 +111,8 @@ def parse_bundle(data: bytes) -> Bundle:
     _object(manifest, "the manifest", {"format", "after", "before", "members"})
     _check_members(members, manifest["members"])
     after = _object(manifest["after"], "after", {"cap", "sigma", "offset", "entries", "dimension", "width", "weights"})
-    size, dimension, width = (_count(after[name], name) for name in ("entries", "dimension", "width"))
+    size = _count(after["entries"], "entries", least=0)
+    dimension, width = (_count(after[name], name) for name in ("dimension", "width"))
     return Bundle(
         receipt=bytes(members["receipt.json"]),
         cap=_positive(after["cap"], "cap"),
@@ -99,6 +124,7 @@ def parse_bundle(data: bytes) -> Bundle:
         blinds=_digests(members, "after/blinds.npy", size),
         commitments=_digests(members, "after/commitments.npy", size),
         weights=_digest(after["weights"], "weights"),
+        preprocessing=_preprocessing(members, dimension, width),
         prior=_prior(manifest["before"], members),
         proof=_bytes(members, "proof.json"),
         inclusion=_bytes(members, "inclusion.tlog-proof"),
@@ -167,7 +193,7 @@ def _prior(value: Json, members: Mapping[str, memoryview]) -> PriorShown | None:
         _check_presence(members, "before/coefficients.npy", needed=False)
         return None
     item = _object(value, "before", {"cap", "sigma", "offset", "entries", "weights"})
-    size, shown = _count(item["entries"], "entries"), item["offset"] is not None
+    size, shown = _count(item["entries"], "entries", least=0), item["offset"] is not None
     _check_presence(members, "before/coefficients.npy", needed=shown)
     return PriorShown(
         cap=_positive(item["cap"], "cap"),
@@ -177,6 +203,40 @@ def _prior(value: Json, members: Mapping[str, memoryview]) -> PriorShown | None:
         offset=_float(item["offset"], "offset") if shown else None,
         coefficients=_floats(members, "before/coefficients.npy", (size,)) if shown else None,
     )
+
+
+def _preprocessing(members: Mapping[str, memoryview], dimension: int, width: int) -> ColumnsShown | None:
+    content = _bytes(members, "preprocessing.json")
+    if content is None:
+        return None
+    item = parse_canonical(content, limit=_MAX_COLUMNS)
+    if not isinstance(item, Mapping) or item.get("format") != COLUMNS_FORMAT:
+        raise VerificationError(f"the columns are not of {COLUMNS_FORMAT}", code="evidence-format-unsupported")
+    _object(item, "preprocessing", {"format", "keys", "learned", "values"})
+    if not isinstance(item["learned"], bool):
+        raise VerificationError("learned is not true or false", code="evidence-field-invalid")
+    return ColumnsShown(
+        _columns(item["keys"], "keys", dimension),
+        _columns(item["values"], "values", width),
+        item["learned"],
+        hashlib.sha256(content).digest(),
+    )
+
+
+def _columns(listed: Json, what: str, count: int) -> tuple[ColumnShown, ...]:
+    if not isinstance(listed, Sequence) or isinstance(listed, str) or len(listed) != count:
+        raise VerificationError(f"there is not one column per coordinate of the {what}", code="evidence-field-invalid")
+    columns = []
+    for place, value in enumerate(listed):
+        at = f"column {place} of the {what}"
+        item = _object(value, at, {"name", "unit", "centre", "scale", "fill"})
+        name, unit = item["name"], item["unit"]
+        if not isinstance(name, str) or not isinstance(unit, str | None):
+            raise VerificationError(f"name or unit of {at} is not a text", code="evidence-field-invalid")
+        fill = None if item["fill"] is None else _float(item["fill"], f"the fill of {at}")
+        centre, scale = _float(item["centre"], f"the centre of {at}"), _positive(item["scale"], f"the scale of {at}")
+        columns.append(ColumnShown(name, unit, centre, scale, fill))
+    return tuple(columns)
 
 
 def _check_presence(members: Mapping[str, memoryview], name: str, *, needed: bool) -> None:
@@ -230,9 +290,9 @@ def _object(value: Json, what: str, names: set[str]) -> _Object:
     return value
 
 
-def _count(value: Json, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MAX_ROWS:
-        raise VerificationError(f"{what} is not a number from 1 to {_MAX_ROWS}", code="evidence-field-invalid")
+def _count(value: Json, what: str, *, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MAX_ROWS:
+        raise VerificationError(f"{what} is not a number from {least} to {_MAX_ROWS}", code="evidence-field-invalid")
     return value
 
 

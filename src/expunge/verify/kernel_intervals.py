@@ -13,7 +13,7 @@ import numpy as np
 
 from expunge.types import Matrix, Vector
 
-__all__ = ["UNIT", "UP", "kernel_interval", "similarity_interval"]
+__all__ = ["BLOCK", "UNIT", "UP", "kernel_interval", "similarity_interval"]
 
 UNIT: Final = 2.0**-53
 # Covers the rounding of the bounds themselves.
@@ -21,6 +21,8 @@ UP: Final = 1.0 + 1e-9
 SQUARINGS: Final = 10
 EXP_ERROR: Final = 2.0**-39
 FAR: Final = 700.0
+# Kernel values that are made together.
+BLOCK: Final = 500_000
 
 
 def kernel_interval(a: Matrix, b: Matrix, sigma: float) -> tuple[Matrix, Matrix]:
@@ -51,7 +53,7 @@ def similarity_interval(
     """
     middle, radius = np.empty(points.shape[0]), np.empty(points.shape[0])
     size, summing = np.abs(weights), (weights.size + 16) * UNIT * UP
-    block = max(1, 500_000 // max(1, weights.size))
+    block = max(1, BLOCK // max(1, weights.size))
     for start in range(0, points.shape[0], block):
         part = slice(start, start + block)
         kappa, doubt = kernel_interval(points[part], keys, sigma)

@@ -1,36 +1,67 @@
-"""The log of receipts: one head after another, and the whole of it replayed.
+"""The ledger: one head after another, and the whole of it replayed.
 
-Steps: ``docs/formats/receipt.md``. Everything is recomputed from the receipts' own bytes, the root of the tree
-included; of the writer's half nothing is imported but the hash of a leaf and of a node.
+Steps: ``docs/formats/ledger-replay.md``. Everything is recomputed from the leaves' own bytes, the root of the tree
+included; of the writer's half nothing is imported but the hash of a leaf and of a node. What the leaves say of each
+other is :mod:`expunge.verify.replay`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from binascii import a2b_base64
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final
 
 from expunge.errors import VerificationError
-from expunge.ledger.checkpoint import Checkpoint, parse_checkpoint, verify_checkpoint
-from expunge.ledger.encoding import Json
-from expunge.ledger.envelope import open_statement
+from expunge.ledger.checkpoint import Checkpoint, cosignature_times, parse_checkpoint, verify_checkpoint
+from expunge.ledger.envelope import open_statement, parse_envelope
 from expunge.ledger.event import EVENT_TYPE, Event, parse_event
-from expunge.ledger.merkle.hashing import EMPTY_ROOT, leaf_hash, node_hash
 from expunge.ledger.merkle.proof_file import (
     ExtensionProof,
     parse_extension_proof,
     verify_extension_proof,
 )
 from expunge.ledger.note import NoteKey, parse_note
-from expunge.ledger.receipt_format import Outcome, Predicate, Sizes
+from expunge.ledger.receipt_format import Predicate
 from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.ledger.signing import VerifyingKey
+from expunge.ledger.statement import parse_statement
+from expunge.ledger.verifying_key import KeyAlgorithm
+from expunge.ledger.witness_policy import WitnessPolicy
+from expunge.verify.key_timeline import KeyTimeline, added_key
 from expunge.verify.receipt import check_witnesses
+from expunge.verify.replay.replay import LedgerReplay, Tally
+from expunge.verify.tree_root import TreeRoot
 
-__all__ = ["verify_consistency", "verify_log"]
+_PAYLOAD = b'{"payload":"'
 
-# Outcomes that leave everything as it is; they may repeat the last edit's number.
-_STANDING: Final[tuple[Outcome, ...]] = ("refused", "noop", "expired")
+__all__ = ["CONTRADICTIONS", "LedgerSummary", "verify_consistency", "verify_ledger"]
+
+
+# What a leaf says against itself has its own code, as what it says against other leaves has.
+CONTRADICTIONS: Final = frozenset(
+    {
+        "receipt-applied-empty",
+        "receipt-cap-infeasible",
+        "receipt-count-mismatch",
+        "receipt-empty-unstated",
+        "receipt-entries-mismatch",
+        "receipt-refusal-not-exceeded",
+        "receipt-refusal-unmeasured",
+        "receipt-state-mismatch",
+        "statement-summary-empty",
+    }
+)
+
+
+@dataclass(frozen=True)
+class LedgerSummary:
+    """A ledger that was verified: its head, and what it tells of at its end."""
+
+    head: Checkpoint
+    tally: Tally
+    # By the commitment of each mirror that there is: leaves of the erasures that it has not followed.
+    owed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def verify_consistency(
@@ -40,19 +71,20 @@ def verify_consistency(
     origin: str,
     *,
     witnesses: Iterable[NoteKey] = (),
-    quorum: int = 0,
+    quorum: int | WitnessPolicy = 0,
     now: int | None = None,
+    max_age: int | None = None,
 ) -> ExtensionProof:
     """Check that the log only added receipts since the head that was ``kept``; return the proof with the new head."""
     keys = list(log_keys)
     old = _head(kept, keys, origin)
     parsed = parse_extension_proof(proof)
     verify_extension_proof(parsed, old, keys)
-    check_witnesses(parsed.checkpoint, witnesses, quorum, now)
+    check_witnesses(parsed.checkpoint, keys, witnesses, quorum, now, max_age)
     return parsed
 
 
-def verify_log(
+def verify_ledger(
     envelopes: Iterable[bytes],
     checkpoint: bytes,
     trusted: Iterable[VerifyingKey],
@@ -61,216 +93,113 @@ def verify_log(
     *,
     threshold: int = 1,
     witnesses: Iterable[NoteKey] = (),
-    quorum: int = 0,
+    quorum: int | WitnessPolicy = 0,
     now: int | None = None,
+    max_age: int | None = None,
+    seen: Iterable[tuple[Checkpoint, int]] = (),
     also: Collection[str] = (),
-) -> Checkpoint:
-    """Replay a whole log: every receipt verifies, the receipts of each memory make one history, the root is right.
+    step: Callable[[], object] | None = None,
+) -> LedgerSummary:
+    """Replay a whole ledger: every leaf verifies, none contradicts those before it, and the root is right.
 
-    Returns the head that the log leads to.
+    Parameters
+    ----------
+    envelopes
+        All leaves in order, from the first one on.
+    checkpoint
+        The signed head that they lead to.
+    trusted, threshold
+        Keys that sign receipts and events, and how many of them must have signed each. Events of the ledger add keys to
+        them and revoke them: a leaf is signed with keys that are valid there.
+    log_keys, origin
+        Keys that sign the head, likewise, and the ledger's name.
+    witnesses, quorum
+        Verifier keys of witnesses, and how many of them must have cosigned the head. No leaf is later than their times.
+    now
+        Seconds since 1970; no leaf and no cosignature is later. By default no time is too late.
+    max_age
+        How many seconds before ``now`` a cosignature may be; by default any age will do.
+    seen
+        Heads of this ledger whose signatures were verified, and when each was seen, in seconds since 1970: from a time
+        stamp, or from a cosignature on a head that was kept.
+    also
+        Predicate types that may be there besides receipts and events; they are checked for their signatures alone.
+    step
+        Called after each leaf.
 
-    ``envelopes`` are all leaves in order. ``also`` has the predicate types that may be there besides receipts: events
-    of a store are checked against the receipts, those of any other type for their signatures alone.
+    Returns
+    -------
+    The head, and what the ledger tells of. Raises VerificationError with the code of the first contradiction.
+
     """
-    head = _head(checkpoint, log_keys, origin)
-    check_witnesses(parse_note(checkpoint), witnesses, quorum, now)
-    keys = list(trusted)
-    memories: dict[str, _History] = {}
-    deletions: dict[Json, tuple[str, str, int]] = {}
-    root = _Root()
-    for index, envelope in enumerate(envelopes):
-        root.add(leaf_hash(envelope))
-        stated = _stated(index, envelope, keys, threshold, also)
-        if isinstance(stated, Predicate):
-            memories.setdefault(stated.memory, _History()).follow(index, stated)
-            if stated.action == "deletion":
-                deletions[index] = (stated.memory, stated.outcome, stated.applied.count)
-        elif stated is not None and stated.memory is not None:
-            memories.setdefault(stated.memory, _History()).note(index, stated)
-        elif stated is not None:
-            _check_summary(index, stated, deletions)
-    if root.size != head.size:
-        raise VerificationError(f"{root.size} receipts, and a head of {head.size} leaves", code="log-size-mismatch")
-    if root.digest() != head.root:
+    leaves, note, known = list(envelopes), parse_note(checkpoint), list(witnesses)
+    added, logged, signing = _added_keys(leaves), list(log_keys), list(trusted)
+    signers = [*logged, *(NoteKey(origin, key) for use, key in added if use == "heads")]
+    verify_checkpoint(note, signers, origin)
+    head = parse_checkpoint(note.text)
+    # Whoever signs leaves is no witness, either.
+    others = {*signing, *(key for _, key in added)}
+    own = [*signers, *(NoteKey(origin, key) for key in others if key.algorithm is KeyAlgorithm.ED25519)]
+    check_witnesses(note, own, known, quorum, now, max_age)
+    # What an event adds is no key before, whoever trusts it.
+    timeline = KeyTimeline.of(
+        [key for key in signing if ("receipts", key) not in added],
+        [key for key in _publics(logged) if ("heads", key) not in added],
+    )
+    heads = [*seen, *((head, time) for time in cosignature_times(note, known).values())]
+    replay = LedgerReplay(now, ((kept.size, time) for kept, time in heads))
+    roots: dict[int, set[bytes]] = {}
+    for each in (head, *(kept for kept, _ in heads)):
+        roots.setdefault(each.size, set()).add(each.root)
+    tree = TreeRoot()
+
+    for index, envelope in enumerate(leaves):
+        _check_root(tree, roots)
+        hashed = tree.add(envelope)
+        stated = _stated(index, envelope, timeline.keys("receipts"), threshold, also)
+        replay.add(index, hashed, stated)
+        if isinstance(stated, Event):
+            timeline.follow(index, stated)
+        if step is not None:
+            step()
+    tally = replay.finish(tree.size)
+    if tree.size != head.size or tree.size < max(roots):
         raise VerificationError(
-            f"the receipts lead to root {root.digest().hex()}, not {head.root.hex()}", code="log-root-mismatch"
+            f"{tree.size} leaves, and a head of {max(roots)}: leaves are missing, or the head is another one's",
+            code="ledger-size-mismatch",
         )
-    for memory, history in memories.items():
-        if history.pending and not history.dropped:
-            raise VerificationError(
-                f"{len(history.pending)} erasures in memory {memory} were not applied again", code="log-erasure-undone"
-            )
-    return head
+    _check_root(tree, roots)
+    verify_checkpoint(note, [NoteKey(origin, key) for key in timeline.keys("heads")], origin)
+    return LedgerSummary(head, tally, replay.owed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """What a receipt admitted and erased, and the steps that it may go on from: several after an older restoration."""
-
-    follows: tuple[int, ...]
-    admitted: tuple[str, ...]
-    erased: tuple[str, ...]
+def _publics(keys: Iterable[NoteKey]) -> list[VerifyingKey]:
+    return [key.public for key in keys if isinstance(key.public, VerifyingKey)]
 
 
-@dataclass
-class _History:
-    """What the receipts of one memory have told so far."""
-
-    last: Predicate | None = None
-    steps: list[_Step] = field(default_factory=list)
-    edits: dict[int, int] = field(default_factory=dict)  # the step that each edit was
-    states: dict[tuple[str, Sizes], list[int]] = field(default_factory=dict)  # the steps that led to each state
-    admitted: set[str] = field(default_factory=set)
-    erased: set[str] = field(default_factory=set)
-    pending: set[str] = field(default_factory=set)  # erased, and back since a restoration
-    ended: set[str] = field(default_factory=set)  # forgotten entries whose certificates have ended since
-    dropped: bool = False
-
-    def follow(self, index: int, receipt: Predicate) -> None:
-        """Check that a receipt continues the history, and take it up."""
-        where = f"leaf {index}, memory {receipt.memory}"
-        self._check_alive(where)
-        if self.last is not None:
-            _check_succession(where, self.last, receipt)
-        follows: tuple[int, ...] = (len(self.steps) - 1,) if self.steps else ()
-        if receipt.action == "restoration":
-            follows = self._restored(where, receipt)
-            self.pending = self._back(follows)
-            # The older state may have their numbers.
-            self.ended.clear()
-        self._account(where, receipt)
-        self._take(receipt, follows)
-        self.last = receipt
-
-    def note(self, index: int, event: Event) -> None:
-        """Check that an event names a state that the memory was in, and a drop the last one and its entries."""
-        where = f"leaf {index}, memory {event.memory}"
-        self._check_alive(where)
-        state, last = event.subject.sha256, self.last
-        # Where a restore lost a hold, older programs named the state from before it.
-        if last is not None and state != last.state_after and all(state != known for known, _ in self.states):
-            raise VerificationError(
-                f"{where}: {event.kind} in state {state}, which was never there", code="log-event-mismatch"
-            )
-        if event.kind == "dropped":
-            sizes = Sizes(cast(int, event.facts["live"]), cast(int, event.facts["pruned"]))
-            if last is not None and (state, sizes) != (last.state_after, last.after):
-                raise VerificationError(
-                    f"{where}: dropped with {sizes} in state {state}, after {last.after}", code="log-event-mismatch"
-                )
-            self.dropped = True
-
-    def _check_alive(self, where: str) -> None:
-        if self.dropped:
-            raise VerificationError(f"{where}: the memory was dropped before", code="log-memory-dropped")
-
-    def _restored(self, where: str, receipt: Predicate) -> tuple[int, ...]:
-        """The step that a restoration names; all that led to its state where it names none."""
-        found = tuple(self.states.get((receipt.state_after, receipt.after), ()))
-        if receipt.restored_edit is not None:
-            found = tuple(step for step in found if step == self.edits.get(receipt.restored_edit))
-        if not found:
-            raise VerificationError(
-                f"{where}: restored to a state that was never there", code="log-restoration-unknown"
-            )
-        return found
-
-    def _back(self, restored: tuple[int, ...]) -> set[str]:
-        """What was erased since, or elsewhere, and may have been there after one of these steps.
-
-        A digest does not cover pruned entries, so each one is looked for on the way back from there.
-        """
-        back: set[str] = set()
-        wanted = {step: set(self.erased) for step in restored}
-        for number in range(max(restored), -1, -1):
-            sought = wanted.pop(number, None)
-            if sought is None:
-                continue
-            step = self.steps[number]
-            back |= sought.intersection(step.admitted)
-            sought.difference_update(step.admitted, step.erased)
-            for earlier in step.follows:
-                shared = earlier in wanted or len(step.follows) > 1
-                wanted[earlier] = wanted.get(earlier, set()) | sought if shared else sought
-            if not step.follows:
-                # Older than what the log tells of, unless it was admitted on another way.
-                back |= sought - self.admitted
-        return back
-
-    def _account(self, where: str, receipt: Predicate) -> None:
-        named = {*receipt.applied.commitments, *receipt.ended.commitments, *receipt.expired.commitments}
-        named |= {*receipt.renewed.commitments, *receipt.reactivated.commitments}
-        if undone := sorted((named & self.erased) - self.pending):
-            raise VerificationError(f"{where}: {undone[0]} was erased before", code="log-erasure-undone")
-        # A notice repeats what the receipt before it ended.
-        again = () if receipt.outcome == "expired" else receipt.ended.commitments
-        certificates = {*again, *receipt.expired.commitments, *receipt.renewed.commitments}
-        if over := sorted(certificates & self.ended):
-            raise VerificationError(f"{where}: the certificate of {over[0]} ended before", code="log-certificate-ended")
-
-    def _take(self, receipt: Predicate, follows: tuple[int, ...]) -> None:
-        named = receipt.applied.commitments
-        admitted = named if receipt.action in ("creation", "admission") else ()
-        erased = named if receipt.action == "deletion" else ()
-        self.admitted.update(admitted)
-        self.erased.update(erased)
-        self.ended.update(receipt.ended.commitments)
-        self.pending.difference_update(erased)
-        if not self.steps or receipt.outcome not in _STANDING:
-            self.states.setdefault((receipt.state_after, receipt.after), []).append(len(self.steps))
-            self.steps.append(_Step(follows, admitted, erased))
-        self.edits[receipt.edit] = len(self.steps) - 1
+def _added_keys(envelopes: Iterable[bytes]) -> set[tuple[str, VerifyingKey]]:
+    """The keys that leaves claim to add, with their use; what is malformed is refused when the leaf is verified."""
+    found = set()
+    for envelope in envelopes:
+        encoded = envelope[len(_PAYLOAD) : envelope.find(b'"', len(_PAYLOAD))] if envelope.startswith(_PAYLOAD) else b""
+        try:
+            # Few leaves are about keys, and parsing all of them once more would take as long as replaying them.
+            if b'"event":"key_added"' in a2b_base64(encoded):
+                event = parse_event(parse_statement(parse_envelope(envelope).payload))
+                found.add((str(event.facts["use"]), added_key(0, event)))
+        except (VerificationError, ValueError):
+            continue
+    return found
 
 
-class _Root:
-    """Root of an RFC 6962 tree, leaf by leaf: the complete subtrees so far, the largest first."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self.peaks: list[bytes] = []
-
-    def add(self, leaf: bytes) -> None:
-        node, size = leaf, self.size
-        while size & 1:
-            node, size = node_hash(self.peaks.pop(), node), size >> 1
-        self.peaks.append(node)
-        self.size += 1
-
-    def digest(self) -> bytes:
-        if not self.peaks:
-            return EMPTY_ROOT
-        *rest, node = self.peaks
-        for peak in reversed(rest):
-            node = node_hash(peak, node)
-        return node
-
-
-def _check_succession(where: str, last: Predicate, receipt: Predicate) -> None:
-    if receipt.action == "creation":
-        raise VerificationError(f"{where}: created again", code="log-creation-repeated")
-    if receipt.state_before != last.state_after:
+def _check_root(tree: TreeRoot, roots: Mapping[int, set[bytes]]) -> None:
+    """Raise if a head has this many leaves and another root."""
+    wanted = roots.get(tree.size)
+    if wanted is not None and wanted != {tree.digest()}:
         raise VerificationError(
-            f"{where}: starts from state {receipt.state_before}, not {last.state_after}", code="log-state-broken"
+            f"the first {tree.size} leaves lead to root {tree.digest().hex()}, which is not that of the head",
+            code="ledger-root-mismatch",
         )
-    if receipt.before != last.after:
-        raise VerificationError(f"{where}: starts from {receipt.before}, not {last.after}", code="log-entries-broken")
-    if receipt.edit < last.edit or (receipt.edit == last.edit and receipt.outcome not in _STANDING):
-        raise VerificationError(f"{where}: edit {receipt.edit} after edit {last.edit}", code="log-edit-order")
-    now, then = receipt.problem, last.problem
-    renewed = receipt.action in ("rebuild", "restoration")
-    if (now.sigma, now.dimension) != (then.sigma, then.dimension) or (now != then and not renewed):
-        raise VerificationError(f"{where}: {now}, after {then}", code="log-problem-changed")
-
-
-def _check_summary(index: int, summary: Event, deletions: Mapping[Json, tuple[str, str, int]]) -> None:
-    """Every receipt that the summary of a subject's erasure counts is there, and says the same."""
-    for part in cast("Iterable[Mapping[str, Json]]", summary.facts["memories"]):
-        told = (part["memory"], part["outcome"], part["entries"])
-        if part["leaf"] is not None and deletions.get(part["leaf"]) != told:
-            raise VerificationError(
-                f"leaf {index}: leaf {part['leaf']} is not the receipt that the summary counts",
-                code="log-event-mismatch",
-            )
 
 
 def _stated(
@@ -278,11 +207,13 @@ def _stated(
 ) -> Predicate | Event | None:
     try:
         statement = open_statement(envelope, keys, threshold=threshold)
-        if statement.predicate_type not in also:
-            return parse_predicate(statement)
-        return parse_event(statement) if statement.predicate_type == EVENT_TYPE else None
+        if statement.predicate_type == EVENT_TYPE:
+            return parse_event(statement)
+        return None if statement.predicate_type in also else parse_predicate(statement)
     except VerificationError as error:
-        raise VerificationError(f"leaf {index}: {error.code}: {error}", code="log-receipt-invalid") from error
+        if error.code in CONTRADICTIONS:
+            raise VerificationError(f"leaf {index}: {error}", code=error.code) from error
+        raise VerificationError(f"leaf {index}: {error.code}: {error}", code="ledger-receipt-invalid") from error
 
 
 def _head(note: bytes, log_keys: Iterable[NoteKey], origin: str) -> Checkpoint:

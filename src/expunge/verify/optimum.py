@@ -25,17 +25,19 @@ No solver is asked, and nothing is shared with one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final, NoReturn
 
 import numpy as np
 from flint import arb, arb_mat, fmpz, fmpz_mat
 
 from expunge.errors import VerificationError
-from expunge.types import IndexArray, Matrix, Vector
+from expunge.types import IndexArray, Made, Matrix, Vector, Workers
 from expunge.verify.ball_precision import ball_precision
+from expunge.verify.kernel_intervals import BLOCK as INTERVAL_BLOCK
 from expunge.verify.kernel_intervals import UNIT, UP, similarity_interval
 
 __all__ = ["COMPLETE", "NearestOptimum", "nearest_double", "nearest_optimum"]
@@ -51,6 +53,8 @@ ZERO: Final = Fraction(1, 2**200)
 MIDWAY: Final = Fraction(1, 2**1100)
 # Kernel values that are held as balls at one time.
 BLOCK: Final = 300_000
+# Blocks of kernel values in double precision that make one part for workers.
+PARTS: Final = 16
 # Changes of the groups before the guess is given up.
 ROUNDS: Final = 200
 
@@ -87,18 +91,20 @@ def nearest_optimum(
     sigma: float,
     complete: int = COMPLETE,
     watch: Callable[[], None] | None = None,
+    workers: Workers | None = None,
 ) -> NearestOptimum:
     """The optimum of keys (n, d), from a guess of its groups, one letter a row.
 
-    `watch` is called once for every row. Raises VerificationError with ``state-group-wrong`` if the guess is not the
-    optimum's, ``state-infeasible`` if there is none, and ``state-undecided`` beyond the last precision.
+    `watch` is called once for every row. `workers` evaluate the slacks, else this process does. Raises
+    VerificationError with ``state-group-wrong`` if the guess is not the optimum's, ``state-infeasible`` if there is
+    none, and ``state-undecided`` beyond the last precision.
     """
     sites = _Sites(keys, Fraction(cap), sigma)
     if sites.cap * len(keys) < 1:
         raise VerificationError(
             f"{len(keys)} keys at cap {cap!r} hold less than a mass of 1: there is no optimum", code="state-infeasible"
         )
-    search = _Search(sites, partition, complete, watch)
+    search = _Search(sites, partition, complete, watch, workers or _here)
     for bits in PRECISIONS:
         with ball_precision(bits):
             try:
@@ -132,34 +138,94 @@ class _Sites:
         self.counts: list[int] = np.bincount(self.of_row).tolist()
         self.size = len(self.counts)
         self.ceiling = [cap * count for count in self.counts]
-        # Coordinates are integers over a power of two.
-        fraction, exponent = np.frexp(self.keys)
-        lowest = int(exponent[self.keys != 0.0].min(initial=0)) - 53
-        shift = np.maximum(exponent - 53 - lowest, 0).tolist()
-        whole = np.ldexp(fraction, 53).astype(np.int64).tolist()
-        rows = [[w << s for w, s in zip(*pair, strict=True)] for pair in zip(whole, shift, strict=True)]
-        norms = [sum(w * w for w in row) for row in rows]
-        # ‖x − y‖² = (x, ‖x‖², 1) · (−2y, 1, ‖y‖²).
-        self.left = [[*row, norm, 1] for row, norm in zip(rows, norms, strict=True)]
-        self.right = [[*(-2 * w for w in row), 1, norm] for row, norm in zip(rows, norms, strict=True)]
-        self.exponent = Fraction(4) ** lowest / Fraction(sigma) ** 2
+        self.kernels = _Kernels(self.keys, sigma)
 
-    def kernel(self, rows: list[int], columns: list[int]) -> Any:
+
+class _Kernels:
+    """κ between keys (n, d), as balls, from exact coordinates: integers over a power of two."""
+
+    def __init__(self, keys: Matrix, sigma: float) -> None:
+        self.keys, self.sigma = keys, sigma
+        largest = np.frexp(keys)[1][keys != 0.0]
+        self.lowest = int(largest.min(initial=0)) - 53
+        self.exponent = Fraction(4) ** self.lowest / Fraction(sigma) ** 2
+        # Keys as rows of integers, made when they are first asked for: (x, ‖x‖²).
+        self._whole: dict[int, tuple[list[int], int]] = {}
+
+    def __getstate__(self) -> tuple[Matrix, float, int, Fraction]:
+        return self.keys, self.sigma, self.lowest, self.exponent
+
+    def __setstate__(self, state: tuple[Matrix, float, int, Fraction]) -> None:
+        self.keys, self.sigma, self.lowest, self.exponent = state
+        self._whole = {}
+
+    def whole(self, site: int) -> tuple[list[int], int]:
+        """A key in units of 2^lowest, and its squared length in their squares."""
+        if site not in self._whole:
+            fraction, exponent = np.frexp(self.keys[site])
+            shift = np.maximum(exponent - 53 - self.lowest, 0).tolist()
+            row = [w << s for w, s in zip(np.ldexp(fraction, 53).astype(np.int64).tolist(), shift, strict=True)]
+            self._whole[site] = row, sum(w * w for w in row)
+        return self._whole[site]
+
+    def between(self, rows: Sequence[int], columns: Sequence[int]) -> Any:
         """κ of every pair of sites, as balls."""
-        left = fmpz_mat([self.left[i] for i in rows])
-        right = fmpz_mat([self.right[j] for j in columns])
+        # ‖x − y‖² = (x, ‖x‖², 1) · (−2y, 1, ‖y‖²).
+        left = fmpz_mat([[*row, norm, 1] for row, norm in map(self.whole, rows)])
+        right = fmpz_mat([[*(-2 * w for w in row), 1, norm] for row, norm in map(self.whole, columns)])
         distances = arb_mat(left * right.transpose()) * -_ball(self.exponent)
         return arb_mat(len(rows), len(columns), [x.exp() for x in distances.entries()])
 
-    def similarities(self, rows: list[int], columns: list[int], weights: list[Any]) -> list[Any]:
+    def similarities(self, rows: Sequence[int], columns: Sequence[int], weights: Sequence[Any]) -> list[Any]:
         """Σ_j w_j κ(i, j) at each of the rows, as balls."""
         if not columns:
             return [arb(0)] * len(rows)
-        column, found = arb_mat(len(columns), 1, weights), []
+        column, found = arb_mat(len(columns), 1, list(weights)), []
         block = max(1, BLOCK // len(columns))
         for start in range(0, len(rows), block):
-            found += (self.kernel(rows[start : start + block], columns) * column).entries()
+            found += (self.between(rows[start : start + block], columns) * column).entries()
         return found
+
+
+# A ball as integers: middle and radius, each as mantissa and exponent.
+_Packed = tuple[tuple[int, int], tuple[int, int]]
+
+
+def _packed(ball: Any) -> _Packed:
+    middle, radius = ball.mid().man_exp(), ball.rad().man_exp()
+    return (int(middle[0]), int(middle[1])), (int(radius[0]), int(radius[1]))
+
+
+def _similar_balls(
+    kernels: _Kernels,
+    rows: Sequence[int],
+    columns: Sequence[int],
+    weights: Sequence[_Packed],
+    bits: int,
+    first: int,
+    last: int,
+) -> list[_Packed]:
+    """`_Kernels.similarities` at the rows from `first` to `last`, at this precision."""
+    with ball_precision(bits):
+        found = kernels.similarities(rows[first:last], columns, [arb(*weight) for weight in weights])
+        return [_packed(ball) for ball in found]
+
+
+def _similar_intervals(
+    points: Matrix, keys: Matrix, weights: Vector, sigma: float, spread: float, first: int, last: int
+) -> tuple[Vector, Vector]:
+    """`similarity_interval` at the points from `first` to `last`."""
+    return similarity_interval(points[first:last], keys, weights, sigma, spread)
+
+
+def _here(make: Callable[[int, int], Made], parts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, Made]]:
+    """Workers that are this process."""
+    for start, stop in parts:
+        yield start, stop, make(start, stop)
+
+
+def _parts(size: int, width: int) -> list[tuple[int, int]]:
+    return [(start, min(start + width, size)) for start in range(0, size, width)]
 
 
 @dataclass
@@ -179,8 +245,10 @@ class _Solution:
 class _Search:
     """Groups of sites, and what is proved of them."""
 
-    def __init__(self, sites: _Sites, partition: str, complete: int, watch: Callable[[], None] | None) -> None:
-        self.sites = sites
+    def __init__(
+        self, sites: _Sites, partition: str, complete: int, watch: Callable[[], None] | None, workers: Workers
+    ) -> None:
+        self.sites, self.workers, self.bits = sites, workers, PRECISIONS[0]
         self.group = [partition[row] for row in sites.first.tolist()]
         self.claimed = list(self.group)
         self.watch, self.watched = watch, False
@@ -196,6 +264,7 @@ class _Search:
 
     def at(self, bits: int) -> NearestOptimum:
         """The optimum at this precision, or _Undecided."""
+        self.bits = bits
         while True:
             if self.rounds > ROUNDS:
                 raise VerificationError("the groups do not settle near those that are claimed", code="state-undecided")
@@ -221,11 +290,11 @@ class _Search:
         caps = [_ball(sites.ceiling[site]) for site in bound]
         if not free:
             return self.without_margin(rest, bound, caps)
-        pushed = sites.similarities(free, bound, caps)
+        pushed = sites.kernels.similarities(free, bound, caps)
         if len(free) == 1:
             return _Solution(free, [_ball(rest)], 1 - 2 * (pushed[0] + _ball(rest)), rest)
         size = len(free)
-        rows = [[*row, arb(1)] for row in sites.kernel(free, free).tolist()]
+        rows = [[*row, arb(1)] for row in sites.kernels.between(free, free).tolist()]
         system = arb_mat([*rows, [arb(1)] * size + [arb(0)]])
         right = arb_mat(size + 1, 1, [*(arb(0.5) - push for push in pushed), _ball(rest)])
         solved = system.solve(right).entries()
@@ -235,7 +304,7 @@ class _Search:
 
     def without_margin(self, rest: Fraction, bound: list[int], caps: list[Any]) -> _Solution | None:
         """With no free site: the offset is the least t of the bound sites, if these hold exactly the mass 1."""
-        terms = [1 - 2 * x for x in self.sites.similarities(bound, bound, caps)]
+        terms = [1 - 2 * x for x in self.sites.kernels.similarities(bound, bound, caps)]
         if rest > 0 or not bound:
             self.wrong(self.of(RESERVE), f"the caps of the bound keys miss a mass of 1 by {float(rest):.3g}")
         least = min(range(len(bound)), key=lambda place: float(terms[place].mid()))
@@ -317,10 +386,10 @@ class _Search:
         if self.watch is not None and not self.watched:
             for _ in range(len(self.sites.of_row) - sum(self.sites.counts[site] for site in left)):
                 self.watch()
-        for start in range(0, len(left), block):
-            part = left[start : start + block]
-            similar = self.sites.similarities(part, active, weights)
-            balls |= {site: found.offset - 1 + 2 * x for site, x in zip(part, similar, strict=True)}
+        make = partial(_similar_balls, self.sites.kernels, left, active, [_packed(w) for w in weights], self.bits)
+        for start, stop, similar in self.workers(make, _parts(len(left), block)):
+            part = left[start:stop]
+            balls |= {site: found.offset - 1 + 2 * arb(*x) for site, x in zip(part, similar, strict=True)}
             if self.watch is not None and not self.watched:
                 for _ in range(sum(self.sites.counts[site] for site in part)):
                     self.watch()
@@ -332,7 +401,11 @@ class _Search:
         middle = np.array([float(weight.mid()) for weight in weights])
         spread = float(sum((weight.rad() for weight in weights), arb(0)).upper()) * UP
         keys = self.sites.keys
-        similar, radius = similarity_interval(keys[sites], keys[active], middle, self.sites.sigma, spread)
+        similar, radius = np.empty(len(sites)), np.empty(len(sites))
+        make = partial(_similar_intervals, keys[sites], keys[active], middle, self.sites.sigma, spread)
+        width = PARTS * max(1, INTERVAL_BLOCK // max(1, len(active)))
+        for start, stop, part in self.workers(make, _parts(len(sites), width)):
+            similar[start:stop], radius[start:stop] = part
         offset = float(found.offset.mid())
         slack = (offset - 1.0) + 2.0 * similar
         radius = UP * (2.0 * radius + float(found.offset.rad().upper()) + 8.0 * UNIT * (2.0 + abs(offset)))
@@ -356,9 +429,9 @@ class _Search:
         level = _middle(found.offset)
         movable = [*inside, *found.open]
         active = [site for site, weight in fixed.items() if weight]
-        similar = sites.similarities(movable, active, [_ball(fixed[site]) for site in active])
+        similar = sites.kernels.similarities(movable, active, [_ball(fixed[site]) for site in active])
         slacks = [_ball(level) - 1 + 2 * x for x in similar]
-        inverse = sites.kernel(movable, movable).inv()
+        inverse = sites.kernels.between(movable, movable).inv()
         norm = max(sum((abs(x).upper() for x in row), arb(0)).upper() for row in inverse.tolist())
         length = sum((abs(slack).upper() ** 2 for slack in slacks), arb(0)).upper().sqrt()
         moved = _high(norm * length / 2)

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
+from expunge.display.card import Card, Displayed
 from expunge.errors import StoreError, VerificationError
 from expunge.types import IndexArray, Matrix, Vector
 
@@ -60,7 +61,7 @@ class Witness:
 
 
 @dataclass(frozen=True)
-class Proof:
+class Proof(Displayed):
     """What was found out about one partition of n rows.
 
     outcome     proved: it is the optimal partition, strictly; disproved: it is not; undecidable: neither was shown
@@ -120,6 +121,31 @@ class Proof:
     def method(self) -> str:
         """How the last open question was settled."""
         return "fp64 with bounded rounding" if self.bits <= 53 else f"ball arithmetic, {self.bits} bits"
+
+    def _card(self) -> Card:
+        said = {
+            "proved": "the groups are those of the exact optimum"
+            + ("" if self.weights is None else ", and every weight is the nearest double to its"),
+            "disproved": "this is not the optimum",
+            "undecidable": "it was not decided whether this is the optimum",
+        }
+        groups = (("margin", self.margin), ("bound", self.bound), ("reserve", self.reserve))
+        return Card(
+            title="Proof of a state",
+            sentence=said[self.outcome],
+            rows=(
+                ("entries", ", ".join(f"{rows.size} {name}" for name, rows in groups)),
+                ("because", self.reason),
+                ("left open", str(len(self.undecided)) if self.undecided else ""),
+                ("wrong", str(len(self.wrong)) if self.wrong else ""),
+            ),
+            details=(
+                ("settled by", self.method),
+                ("digest", self.digest),
+                ("weights", self.weights or ""),
+                ("time", f"{self.seconds:.3g} s"),
+            ),
+        )
 
     def _rows(self, letter: str) -> IndexArray:
         return np.flatnonzero(np.frombuffer(self.partition.encode("ascii"), dtype="S1") == letter.encode())

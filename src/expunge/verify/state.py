@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expunge.errors import InputError, VerificationError
-from expunge.types import Vector
+from expunge.types import Vector, Workers
 from expunge.verify.optimum import COMPLETE, nearest_optimum
 
 __all__ = ["VerifiedState", "claimed_groups", "verify_state"]
@@ -52,23 +52,27 @@ def verify_state(
     sigma: float,
     complete: int = COMPLETE,
     watch: Callable[[], None] | None = None,
+    workers: Workers | None = None,
 ) -> VerifiedState:
     """Check that coefficients (n,) and offset are those of the exact optimum of keys (n, d), cap and width.
 
     Up to `complete` kernel values all signs are proved in balls; beyond, those far from zero in double precision with
-    bounded rounding, and the result says how many. `watch` is called once for every entry. Raises VerificationError
-    where a bit differs, InputError for what is no state at all.
+    bounded rounding, and the result says how many. `watch` is called once for every entry. `workers` evaluate the
+    slacks of a very large memory (`expunge.cluster`), with the same result. A state without entries has
+    cap 1 and offset 0. Raises VerificationError where a bit differs, InputError for what is no state at all.
     """
     points, alpha = np.array(keys, dtype=np.float64, order="C") + 0.0, np.array(coefficients, dtype=np.float64)
-    if points.ndim != 2 or 0 in points.shape or alpha.shape != points.shape[:1]:
+    if points.ndim != 2 or not points.shape[1] or alpha.shape != points.shape[:1]:
         raise InputError(f"keys are (n, d) and coefficients (n,), not {points.shape} and {alpha.shape}")
     if not np.all(np.abs(points) <= 1e150):
         raise InputError("keys must be finite, and at most 1e150 in magnitude")
     for name, number in (("cap", cap), ("sigma", sigma)):
         if not 1e-150 <= number <= 1e150:
             raise InputError(f"{name} must be a positive number, not {number!r}")
+    if not alpha.size:
+        return _verify_empty(offset, cap)
     partition = claimed_groups(alpha, cap)
-    found = nearest_optimum(points, partition, cap=cap, sigma=sigma, complete=complete, watch=watch)
+    found = nearest_optimum(points, partition, cap=cap, sigma=sigma, complete=complete, watch=watch, workers=workers)
     differing = np.flatnonzero(alpha.view(np.int64) != found.coefficients.view(np.int64))
     if differing.size:
         row = int(differing[0])
@@ -93,6 +97,17 @@ def verify_state(
         bits=found.bits,
         bounded=found.bounded,
     )
+
+
+def _verify_empty(offset: float, cap: float) -> VerifiedState:
+    """There is one state without entries."""
+    if cap != 1.0:
+        raise VerificationError(f"without entries the cap is 1, not {cap!r}", code="state-infeasible")
+    if struct.pack("<d", offset) != struct.pack("<d", 0.0):
+        raise VerificationError(
+            f"the offset is {float(offset).hex()}, and without entries it is 0", code="state-offset-differs"
+        )
+    return VerifiedState(entries=0, margin=0, bound=0, reserve=0, hidden=0, tied=0, bits=0, bounded=0)
 
 
 def claimed_groups(coefficients: Vector, cap: float) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
@@ -14,6 +12,7 @@ from expunge.audit.experiments.projection import TOLERANCES
 from expunge.audit.own_keys import FEWEST, own_plan
 from expunge.audit.results import AuditResults
 from expunge.errors import InputError
+from expunge.preprocessing.width import choose_width
 
 REGIMES = ("gaussian", "redundant", "clinical", "learned")
 
@@ -143,10 +142,9 @@ def test_ones_own_keys_are_audited(name: str, rows: int, tmp_path_factory: pytes
     assert (trials.filter(trials["arm"].is_in(["ours", "archive"]))["status"] == "returned").all()
 
 
-def test_the_width_of_ones_own_keys_is_their_median_distance() -> None:
+def test_the_width_of_ones_own_keys_is_that_of_a_memory() -> None:
     keys = np.random.default_rng(7).standard_normal((30, 3))
-    apart = [math.dist(a, b) for i, a in enumerate(keys) for b in keys[:i]]
-    assert own_plan(keys, source="k").sigma == pytest.approx(np.median(apart), rel=1e-12)
+    assert own_plan(keys, source="k").sigma == choose_width(keys)
 
 
 @pytest.mark.parametrize(
@@ -179,5 +177,5 @@ def test_every_audit_has_a_name_and_says_what_it_is() -> None:
         assert experiment.tasks(Plan())
         units = [task.unit for task in experiment.tasks(Plan())]
         assert len(set(units)) == len(units)
-    with pytest.raises(InputError, match="there is no audit called 'nothing'; choose one of expiry"):
+    with pytest.raises(InputError, match="there is no audit called 'nothing'; choose one of rows, expiry"):
         load_experiment("nothing")

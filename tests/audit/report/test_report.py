@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from audit.small_audits import made
+from expunge import Memory
 from expunge.audit.own_keys import own_plan
+from expunge.audit.report.figures import _agreement, _projection, _styled
 from expunge.audit.report.html_page import as_html
 from expunge.audit.report.readme_table import BEGIN, END, insert_block, readme_block
 from expunge.audit.report.report import Report, as_markdown, fill, summarize_results, write_report
@@ -131,7 +133,7 @@ def test_the_page_and_the_markdown_tell_the_same(written: Path, found: dict[str,
     for filled in report.tables:
         assert f"## {filled.table.title}" in markdown
         for one in filled.rows:
-            assert f"| {one.label} | {one.paper} | {one.classic} | {one.ours} |" in markdown
+            assert f"| {' | '.join((one.label, *filled.cells(one)))} |" in markdown
     for text in ("6.4e-3", "What must hold", "Warranty survival"):
         assert text in page
         assert text in markdown
@@ -208,3 +210,41 @@ def test_the_readme_shows_the_committed_results() -> None:
     assert [claim.text for claim in report.claims if not claim.holds] == []
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme.split(BEGIN)[1].split(END)[0].strip() == readme_block(committed)
+
+
+def test_a_report_on_own_keys_begins_with_the_rows(tmp_path: Path) -> None:
+    keys = np.random.default_rng(4).standard_normal((60, 2))
+    keys[7] = keys[3]
+    plan = own_plan(keys, source="<b>mine.csv", quick=True, names=("hr", "temp"))
+    results = made(tmp_path / "audit", "rows", "deletion", plan=plan)
+    write_report(results.path, tmp_path / "report")
+    markdown, page = ((tmp_path / "report" / name).read_text("utf-8") for name in ("report.md", "report.html"))
+    memory = Memory.fit(keys, np.zeros(60), sigma=plan.sigma or 0.0, nu=plan.nu)
+    groups = memory.partition
+    answers = dict(fill(summarize_results(results)).answers)
+    assert answers["your data"] == "<b>mine.csv: 60 rows; 1 of them repeat another row"
+    assert answers["columns"] == "2: hr, temp"
+    assert f"{groups.margin.size} on the boundary, and {groups.bound.size} with all" in answers["carry weight"]
+    assert answers["can go"].startswith(f"{memory.deletable} rows")
+    assert "arrived" in answers["certificates"]
+    assert markdown.index("## Your rows") < markdown.index("## What must hold")
+    for text in (markdown, page):
+        assert "paper" not in text.split("What must hold")[1].split("Figures")[0].split("<figure")[0]
+        assert "Table 3" not in text
+        assert "certificates-of-rows" in text
+    assert "<b>mine" not in page
+    assert "| +0 |" not in markdown
+    assert "mine.csv' --key-columns hr,temp --sigma" in markdown
+
+
+def test_own_keys_are_drawn_once(tmp_path: Path) -> None:
+    keys = np.random.default_rng(4).standard_normal((60, 2))
+    results = made(tmp_path, "deletion", "projection", plan=own_plan(keys, source="mine.csv", quick=True))
+    for draw, panels in ((_agreement, 1), (_projection, 1)):
+        with _styled() as pyplot:
+            drawn = draw(results, pyplot)
+            assert drawn is not None
+            figure = drawn[0]
+            assert len(figure.axes) == panels
+            assert len(figure.axes[0].get_xticklabels()) in (1, 7)
+            pyplot.close(figure)

@@ -92,14 +92,23 @@ class RunningService:
 
 
 @contextmanager
-def serving(folder: Path, *, with_memories: bool = True, report: Path | None = None) -> Iterator[RunningService]:
-    """The service on a port of its own, over a new store, with memories in it if ``with_memories``."""
-    url = f"sqlite:///{folder / 'page.db'}"
-    with open_store(url, origin=ORIGIN) as store:
+def serving(
+    folder: Path,
+    url: str | None = None,
+    *,
+    with_memories: bool = True,
+    report: Path | None = None,
+    key: Path | None = None,
+) -> Iterator[RunningService]:
+    """The service on a port of its own, over a database or ``page.db``, with a new store; and memories in it, unless
+    there are to be none.
+    """
+    url = url or f"sqlite:///{folder / 'page.db'}"
+    with open_store(url, key, origin=ORIGIN) as store:
         if with_memories:
             create_memories(store)
         token, _ = Tokens(store).create(SCOPES)
-    app = create_app(Settings(url, report=report))
+    app = create_app(Settings(url, key, report=report))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -217,7 +226,7 @@ def visiting(
     try:
         if token is not None:
             visitor.go(f"#token={token or service.token}")
-            visitor.page.wait_for_selector(".memories")
+            visitor.page.wait_for_selector("main[aria-busy=false] h1")
         yield visitor
     finally:
         context.close()

@@ -26,7 +26,7 @@ def choose(visit: Visitor) -> None:
 def ask(visit: Visitor) -> None:
     visit.page.get_by_label("Or with numbers").fill("1, 1")
     visit.page.get_by_role("button", name="Ask").click()
-    expect(visit.page.locator(".shares")).to_be_visible()
+    expect(visit.page.get_by_role("list", name="Nearest entries")).to_be_visible()
 
 
 def verified(visit: Visitor) -> None:
@@ -35,9 +35,10 @@ def verified(visit: Visitor) -> None:
 
 
 def rejected(visit: Visitor) -> None:
-    visit.page.get_by_label("Receipt", exact=True).fill("{}")
-    visit.page.get_by_role("button", name="Use this store's key").click()
-    visit.page.get_by_role("button", name="Verify").click()
+    visit.page.get_by_text("Or paste a text").click()
+    visit.page.get_by_label("Text of a receipt").fill("{}")
+    visit.page.get_by_role("button", name="Use this store's keys").click()
+    visit.page.get_by_role("button", name="Verify", exact=True).click()
     expect(visit.page.locator(".verdict.failed")).to_be_visible()
 
 
@@ -55,7 +56,8 @@ def as_it_is(visit: Visitor) -> None:
 
 # View → what is done on it before one looks.
 VIEWS: dict[str, Callable[[Visitor], None]] = {
-    "#/": checked,
+    "#/": as_it_is,
+    "#/memories": checked,
     "#/m/ward/map": choose,
     "#/m/ward/ask": ask,
     "#/m/ward/certificates": as_it_is,

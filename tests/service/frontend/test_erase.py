@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import itertools
 import re
+import unicodedata
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from service.frontend.browser import Visitor, fact, map_of, mark_positions
+from expunge.ledger.note import NoteKey
+from expunge.ledger.signing import VerifyingKey
+from expunge.verify.certificate_document import verify_certificate
+from service.frontend.browser import ORIGIN, Visitor, fact, map_of, mark_positions
+
+PLACES = [
+    (0.0, 0.0, "ann"),
+    (1.0, 0.0, "ann"),
+    (0.0, 1.0, "ann"),
+    (2.0, 2.0, "ann"),
+    (1.0, 1.5, "bob"),
+    (2.0, 0.5, "bob"),
+]
 
 
 def press(visit: Visitor, *keys: str) -> None:
@@ -43,7 +58,9 @@ def test_deleting_an_entry_with_the_keyboard_alone(visitor: Visitor) -> None:
     expect(preview).to_contain_text("1 entry would go, and the memory would be solved again")
     planned = service.call("POST", "/v1/memories/practice/delete?dry_run=true", {"ids": [name]})
     expect(fact(preview, "Live entries")).to_have_text(f"{before['size']} → {planned['size']}")
-    expect(fact(preview, "Can still be deleted")).to_have_text(f"{before['deletable']} → {planned['deletable']}")
+    expect(fact(preview, "Can go before the cap changes")).to_have_text(
+        f"{before['deletable']} → {planned['deletable']}"
+    )
     expect(fact(preview, "Other weights that move")).to_have_text(str(planned["changed_coefficients"]))
     assert service.call("GET", "/v1/memories/practice")["digest"] == before["digest"], "looking changes nothing"
     expect(page.get_by_text("Crosses are the entries that would go.")).to_be_visible()
@@ -104,8 +121,117 @@ def test_erasing_a_subject_from_every_memory(visitor: Visitor) -> None:
     salt = bytes.fromhex(erasure.locator("code").get_attribute("title") or "")
     opened = hashlib.sha256(b"expunge/subject-commitment/v1\n" + salt + subject.encode()).hexdigest()
     assert statement["subject"][0]["digest"]["sha256"] == opened
-    expect(page.get_by_role("region", name=f"Receipt {index}")).to_contain_text("A subject was erased from the store")
+    receipt = page.get_by_role("region", name=f"Receipt {index}")
+    expect(receipt).to_contain_text("A subject was erased from the store")
     expect(page.locator(".verdict.passed")).to_contain_text("It verifies")
+    about = service.call("GET", f"/v1/receipts/{index}")
+    key, log_key = VerifyingKey(base64.b64decode(about["public_key"])), NoteKey.from_text(about["log_key"])
+    for kind, named in (("HTML", True), ("PDF", True), ("HTML", False)):
+        receipt.get_by_label(f"Name {subject} on it").set_checked(named)
+        with page.expect_download() as download:
+            receipt.get_by_role("button", name=f"Save certificate ({kind})").click()
+        assert download.value.suggested_filename == f"certificate-{index}.{kind.lower()}"
+        found = verify_certificate(Path(download.value.path()).read_bytes(), [key], [log_key], ORIGIN)
+        shown = (found.contents.contents.revealed or {}).get("subject")
+        assert (None if shown is None else shown.text) == (subject if named else None)
+    assert all(subject not in url for url in visitor.requests)
+
+
+def test_a_person_under_several_spellings(visitor: Visitor) -> None:
+    """José is not found; the look-alikes are offered, looked at and erased one by one, and nothing without a look."""
+    service, page = visitor.service, visitor.page
+    rows = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [2.0, 2.0]]
+    decomposed = unicodedata.normalize("NFD", "José")
+    spellings = {"left": [decomposed, "Ann", None, "Bob"], "right": ["jose", "Ann", " josé", "Bob"]}
+    for name, owners in spellings.items():
+        shape = {"keys": rows, "values": [[1.0]] * 4, "subjects": owners}
+        service.call("POST", "/v1/memories", {"name": name, "sigma": 1.0, "nu": 0.5, **shape})
+    visitor.go("#/m/left/erase")
+    page.get_by_label("A subject, in every memory").check()
+    page.get_by_label("Whose entries").fill("José")
+    page.get_by_role("button", name="Preview").click()
+    preview, besides = page.get_by_role("region", name="Preview"), page.get_by_role("region", name="Not erased")
+    expect(preview).to_have_text("No entry belongs to this subject.")
+    expect(besides).to_contain_text("left (1 of 4 entries without a subject)")
+    expect(besides.locator("li")).to_have_count(3)
+    for shown, owner, name in (
+        ("Jose\\u{0301}", decomposed, "left"),
+        ("jose", "jose", "right"),
+        (" josé", " josé", "right"),
+    ):
+        besides.locator("li").filter(
+            has=page.locator("code", has_text=re.compile(f"^{re.escape(shown)}$"))
+        ).get_by_role("button").click()
+        preview.get_by_role("button", name="Erase 1 entry everywhere for good").click()
+        expect(page.get_by_role("region", name="Erasure")).to_contain_text(
+            "Nothing of the subject is left in the store."
+        )
+        expect(page.locator(".verdict.passed")).to_contain_text("It verifies")
+        assert owner not in {one["subject"] for one in map_of(service, name)["entries"]}
+    expect(besides.locator("li")).to_have_count(0)
+    # The same request a second time: a preview of nobody, and no button.
+    page.get_by_label("Whose entries").fill("jose")
+    page.get_by_role("button", name="Preview").click()
+    expect(preview).to_have_text("No entry belongs to this subject.")
+    expect(page.get_by_role("button", name=re.compile("for good"))).to_have_count(0)
+    for name in spellings:
+        service.call("DELETE", f"/v1/memories/{name}")
+
+
+def test_somebody_else_erases_in_between(visitor: Visitor) -> None:
+    service, page = visitor.service, visitor.page
+    shape = {"keys": [[0.0, 0.0], [1.0, 0.0]], "values": [[1.0]] * 2, "subjects": ["Zoe", "Max"]}
+    service.call("POST", "/v1/memories", {"name": "brief", "sigma": 1.0, "nu": 0.5, **shape})
+    visitor.go("#/m/brief/erase")
+    page.get_by_label("A subject, in every memory").check()
+    page.get_by_label("Whose entries").fill("Zoe")
+    page.get_by_role("button", name="Preview").click()
+    button = page.get_by_role("button", name="Erase 1 entry everywhere for good")
+    expect(button).to_be_visible()
+    service.call("POST", "/v1/memories/brief/delete", {"subject": "Zoe"})
+    button.click()
+    expect(page.get_by_role("region", name="Erasure")).to_have_text(
+        "No entry belongs to this subject. Nothing was written."
+    )
+    service.call("DELETE", "/v1/memories/brief")
+
+
+def test_erasing_beyond_the_cap_and_to_nothing(visitor: Visitor) -> None:
+    """The preview says what happens to the rest; an empty memory is shown as such in every view."""
+    service, page = visitor.service, visitor.page
+    rows = [{"key": [x, y], "value": [1.0], "subject": owner} for x, y, owner in PLACES]
+    shape = {"keys": [row["key"] for row in rows], "values": [row["value"] for row in rows]}
+    owners = {"subjects": [row["subject"] for row in rows]}
+    service.call("POST", "/v1/memories", {"name": "brief", "sigma": 1.0, "nu": 0.9, **shape, **owners})
+    for subject, left in (("ann", 2), ("bob", 0)):
+        visitor.go("#/m/brief/erase")
+        page.get_by_label("A subject, in this memory").check()
+        page.get_by_label("Whose entries").fill(subject)
+        page.get_by_role("button", name="Preview").click()
+        preview = page.get_by_role("region", name="Preview")
+        planned = service.call("POST", "/v1/memories/brief/delete?dry_run=true", {"subject": subject})
+        assert planned["size"] == left
+        if left:
+            expect(preview).to_contain_text(
+                "Too few would be left for the old cap, so the remaining 2 would be fitted again"
+            )
+            expect(fact(preview, "Cap")).to_contain_text("→")
+        else:
+            expect(preview).to_contain_text("nothing would be left: the memory would be empty")
+            expect(fact(preview, "Answers move by")).to_have_text("there is nothing left to ask")
+        count = len(planned["applied"])
+        preview.get_by_role("button", name=f"Erase {count} entries for good").click()
+        expect(page.get_by_text(f"{count} entries are erased.")).to_be_visible()
+    expect(page.locator(".numbers")).to_contain_text("empty: no entries")
+    for view in ("map", "ask"):
+        visitor.go(f"#/m/brief/{view}")
+        expect(page.get_by_text("This memory is empty: no entries.")).to_be_visible()
+    for view in ("certificates", "erase", "ledger"):
+        visitor.go(f"#/m/brief/{view}")
+        expect(page.locator(".numbers")).to_contain_text("empty: no entries")
+    visitor.go("#/")
+    expect(page.locator("li.card").filter(has_text="brief")).to_contain_text("Empty: no entries; keys of 2 coordinates")
+    service.call("DELETE", "/v1/memories/brief")
 
 
 def test_what_cannot_be_erased_is_told_before_and_not_offered(visitor: Visitor) -> None:
@@ -235,3 +361,27 @@ def test_certificates_that_an_erasure_ends_are_told_before_and_after(visitor: Vi
         expect(page.locator(".warranties li.ended").first).to_contain_text("was live at the pruning was erased")
     finally:
         store.drop("ending")
+
+
+def test_what_was_made_from_an_entry_is_shown_before_it_goes_too(visitor: Visitor) -> None:
+    service, page = visitor.service, visitor.page
+    name = next(one["id"] for one in map_of(service, "practice")["entries"])
+    facts = {"name": "facts", "dimension": 2, "sigma": 1.0, "cap": 1.0}
+    service.call("POST", "/v1/memories", facts)
+    fact_ = {"key": [0.1, 0.2], "value": [1.0], "id": "fact", "derived_from": [["practice", name]]}
+    service.call("POST", "/v1/memories/facts/admit", fact_)
+    visitor.go("#/m/practice/erase")
+    tab_to(visitor, "One entry", "radio")
+    press(visitor, "Tab")
+    page.keyboard.type(name)
+    press(visitor, "Escape")
+    tab_to(visitor, "Preview")
+    press(visitor, "Enter")
+    preview = page.get_by_role("region", name="Preview")
+    expect(preview).to_contain_text("Made from them, and to go, too")
+    expect(preview).to_contain_text(f"fact of facts, made from {name} of practice")
+    preview.get_by_role("button", name="Erase 2 entries for good").click()
+    expect(page.get_by_text("This is the receipt.")).to_be_visible()
+    assert service.call("GET", "/v1/memories/facts")["size"] == 0
+    visitor.go("#/ledger")
+    expect(page.get_by_text("erased in several memories")).to_be_visible()

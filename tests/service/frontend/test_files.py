@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 from expunge.errors import StoreError
+from expunge.memory.warm_up import warm_up
+from expunge.service import preparation
 from expunge.service.settings import Settings
 from service.service_client import ServiceClient
 
@@ -30,8 +33,55 @@ def test_the_page_gives_nothing_but_its_own_files(service: ServiceClient) -> Non
         assert response.status_code == 404, path
 
 
+def eventually_ready(service: ServiceClient) -> bool:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if service.client.get("/ready").status_code == 200:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def loaded(service: ServiceClient) -> list[bool]:
+    return [service.store.loaded(one.uuid, one.edit) is not None for one in service.store.memories()]
+
+
+def test_a_worker_is_ready_once_it_is_prepared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before compiled code and memories are loaded, and also where that fails; it is alive all the time."""
+    begun, goes_on, known = threading.Event(), threading.Event(), warm_up
+
+    def slow(**options: Any) -> None:
+        begun.set()
+        assert goes_on.wait(60)
+        known(**options)
+
+    monkeypatch.setattr(preparation, "warm_up", slow)
+    service = ServiceClient(Settings(url=f"sqlite:///{folder / 'ward.db'}"))
+    with service.client:
+        assert begun.wait(60)
+        answer = service.client.get("/ready")
+        assert (answer.status_code, answer.json()) == (503, {"status": "not ready"})
+        assert answer.headers["Retry-After"] == "1"
+        assert service.client.get("/health").status_code == 200
+        assert not any(loaded(service))
+        goes_on.set()
+        assert eventually_ready(service)
+        assert all(loaded(service))
+        assert service.store.subjects.built
+
+
+def test_a_worker_that_cannot_be_prepared_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(**_: Any) -> None:
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(preparation, "warm_up", broken)
+    service = ServiceClient(Settings(url=f"sqlite:///{folder / 'ward.db'}"))
+    with service.client:
+        assert eventually_ready(service)
+
+
 def test_readiness_is_that_of_the_store(service: ServiceClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert service.client.get("/ready").status_code == 200
+    assert eventually_ready(service)
 
     def gone(*_: Any) -> Any:
         raise StoreError("the database could not do it")

@@ -208,7 +208,7 @@ def test_notes_that_others_published(page: Page) -> None:
         ("-----BEGIN PUBLIC KEY-----\n!\n-----END PUBLIC KEY-----", "signing-key-malformed"),
         ("-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----", "signing-key-wrong-type"),
         ("ledger.example/icu-7+00000000+AddamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea", "verifier-key-id-mismatch"),
-        ("witness.example/w1+04d2d833+BD1AF8PoQ4lakrcKp00bfrycmCzPLsSWjMDNVfEq9GYM", "verifier-key-unsupported"),
+        ("witness.example/w1+04d2d833+BD1AF8PoQ4lakrcKp00bfrycmCzPLsSWjMDNVfEq9GYM", "signing-key-missing"),
     ],
 )
 def test_keys_that_cannot_be_trusted(page: Page, trust: str, error: str) -> None:

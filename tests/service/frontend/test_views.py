@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from expunge.errors import VerificationError
-from expunge.service.json_response import summary_content
+from expunge.service.memory_summary import summary_content
 from expunge.store import StoredMemory
-from service.frontend.browser import RunningService, Visitor, fact, map_of, mark_positions, visiting
+from service.frontend.browser import RunningService, Visitor, axe_findings, fact, map_of, mark_positions, visiting
 
 
 def test_signing_in_by_hand_and_out_again(window: Browser, site: RunningService) -> None:
@@ -70,11 +71,11 @@ def test_the_overview_has_the_numbers_of_every_memory(visitor: Visitor) -> None:
     memories = visitor.service.call("GET", "/v1/memories")["items"]
     assert [card.locator("h2").inner_text() for card in cards.all()] == [one["name"] for one in memories]
     for card, memory in zip(cards.all(), memories, strict=True):
-        expect(card).to_contain_text(f"{memory['size']} live entries")
+        expect(card).to_contain_text(f"{memory['size']} live entries" if memory["size"] else "Empty: no entries")
         for group in ("margin", "bound", "reserve"):
             if memory["partition"][group]:
                 expect(card).to_contain_text(f"{memory['partition'][group]} {group}")
-        expect(fact(card, "Can still be deleted")).to_have_text(str(memory["deletable"]))
+        expect(fact(card, "Can go before the cap changes")).to_have_text(str(memory["deletable"]))
 
 
 def test_the_overview_names_what_is_damaged(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +211,7 @@ def test_what_is_erased_has_no_place_and_a_receipt(visitor: Visitor) -> None:
 def shares(visit: Visitor) -> dict[str, float]:
     """Entry → width of its bar, in parts of the longest."""
     width = "(bar) => bar.querySelector('.filled').style.width"
-    found = visit.page.locator(".shares > li")
+    found = visit.page.get_by_role("list", name="Who carries it").locator("> li")
     expect(found.first).to_be_visible()
     return {
         row.locator(".who b").inner_text(): float(row.locator(".bar").evaluate(width).rstrip("%")) / 100
@@ -255,6 +256,70 @@ def test_asking_with_numbers_and_at_a_place(visitor: Visitor) -> None:
     )
     expect(page.locator(".shares .who b").first).to_have_text(leftmost["id"])
     assert numbers.input_value() == ""
+
+
+def test_asking_with_measurements_by_name(visitor: Visitor) -> None:
+    """A memory with columns has one named field per column, and an empty field is a missing measurement."""
+    rng = np.random.default_rng(3)
+    hours = [{"HR": 84.0 + 16.0 * a, "SpO2": 97.0 + b} for a, b in rng.standard_normal((20, 2)).tolist()]
+    columns = {
+        "keys": [{"name": "HR", "unit": "1/min", "centre": 84, "scale": 16}, {"name": "SpO2", "fill": 97.0}],
+        "values": [{"name": "MAP", "unit": "mmHg"}],
+    }
+    body = {"name": "vitals", "keys": hours, "values": [80.0] * 20, "nu": 0.3, "preprocessing": columns}
+    visitor.service.call("POST", "/v1/memories", body)
+    visitor.go("#/m/vitals/ask")
+    page = visitor.page
+    pulse, ask = page.get_by_label("HR (1/min)"), page.get_by_role("button", name="Ask")
+    page.get_by_label("SpO2").fill("96")
+    for typed, complaint in (("", "HR is missing, and the memory has no fill for it."), ("x", "this is not a number")):
+        pulse.fill(typed)
+        ask.click()
+        expect(page.get_by_role("alert").filter(has_text=complaint)).to_be_visible()
+    pulse.fill("90,5")
+    page.get_by_label("SpO2").fill("")
+    ask.click()
+    named = {"query": {"HR": 90.5, "SpO2": None}, "k": 12}
+    found = visitor.service.call("POST", "/v1/memories/vitals/search", named)["hits"]
+    assert shares(visitor) == pytest.approx({hit["id"]: hit["share"] / found[0]["share"] for hit in found}, abs=1e-4)
+    expect(page.locator(".readout dt")).to_have_text(["MAP"])
+    expect(page.locator(".readout dd")).to_have_text(["80 mmHg"])
+    expect(page.get_by_text("Not given, so the memory's fill was used: SpO2.")).to_be_visible()
+    assert axe_findings(page) == []
+
+
+def test_where_a_query_lies_and_what_is_nearest(visitor: Visitor) -> None:
+    """Inside or outside, and by how much; far from everything no shares, and the nearest entries all the same."""
+    visitor.go("#/m/ward/ask")
+    page = visitor.page
+    answer = page.get_by_role("region", name="Answer")
+    neighbours = page.get_by_role("list", name="Nearest entries").locator("> li")
+    expect(page.get_by_text("margin entries lie on it")).to_be_visible()
+    for query, lies, near in (
+        ([0.2, 0.1], "inside", True),
+        ([3.2, -1.0], "outside", True),
+        ([90, 90], "outside", False),
+    ):
+        page.get_by_label("Or with numbers").fill(", ".join(map(str, query)))
+        page.get_by_role("button", name="Ask").click()
+        expect(answer).to_contain_text(f"The query is {lies}, ")
+        found = visitor.service.call("POST", "/v1/memories/ward/nearest", {"query": query, "k": 6})["neighbours"]
+        expect(neighbours).to_have_count(6)
+        assert neighbours.locator(".who b").all_inner_texts() == [one["id"] for one in found]
+        archived = sum(one["archived"] for one in found)
+        assert neighbours.locator("svg.mark.archived").count() == archived
+        expect(answer.get_by_text("No entry nearby.")).to_have_count(0 if near else 1)
+        expect(page.get_by_role("list", name="Who carries it")).to_have_count(1 if near else 0)
+        expect(page.locator("svg.chart circle.hit")).to_have_count(12 if near else 0)
+    entries = map_of(visitor.service, "ward")["entries"]
+    visitor.go("#/m/ward/map")
+    expect(page.locator(".legend")).to_contain_text("boundary")
+    for group, words in (("margin", "on it"), ("reserve", "inside"), ("bound", "outside")):
+        name = next(one["id"] for one in entries if one["group"] == group)
+        page.get_by_label("Search").fill(name)
+        page.get_by_role("button", name=name, exact=True).click()
+        chosen = page.get_by_role("region", name="Chosen entry")
+        expect(fact(chosen, "Distance")).to_contain_text(f"from the boundary: {words}")
 
 
 def test_the_key_of_a_chosen_entry_is_asked_with(visitor: Visitor) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from expunge import Memory
+from expunge.preprocessing.width import choose_width
 from expunge.service import auth
 from service.service_client import ServiceClient
 from store.sample_memory import appearance, arrival, entries
@@ -70,6 +71,15 @@ def test_pruning_and_rebuilding(service: ServiceClient) -> None:
     assert np.array_equal(service.store["icu"].read(queries), before)
     rebuilt = service.request("POST", f"{ICU}/rebuild", {"nu": 0.5}, scopes=("admin",), status=200)
     assert rebuilt["outcome"] == "rebuilt"
+    chosen = choose_width(service.store["icu"].keys)
+    good: list[tuple[dict[str, Any], float]] = [({"sigma": 3.5}, 3.5), ({"sigma": "auto", "nu": 0.3}, chosen)]
+    for body, width in good:
+        assert service.request("POST", f"{ICU}/rebuild", body, scopes=("admin",), status=200)["outcome"] == "rebuilt"
+        assert service.request("GET", ICU, status=200)["sigma"] == width
+    bad: list[dict[str, Any]] = [{}, {"sigma": "wide"}, {"sigma": 0.0}, {"nu": 0.5, "cap": 0.5}]
+    for wrong in bad:
+        assert service.request("POST", f"{ICU}/rebuild", wrong, scopes=("admin",)).status_code == 422
+    service.store.verify()
 
 
 @pytest.mark.parametrize(
@@ -136,7 +146,7 @@ def test_a_memory_asked_for_by_its_uuid_is_no_other_of_its_name(
 
 
 def test_a_batch_stays_with_its_memory(service: ServiceClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, edit = service.store, service.context.executor.edit
+    store, edit = service.store, service.context.executor.edit_memory
 
     async def once(*given: Any) -> Any:
         done = await edit(*given)
@@ -144,7 +154,7 @@ def test_a_batch_stays_with_its_memory(service: ServiceClient, monkeypatch: pyte
         store.create("icu", **entries(40, seed=7), sigma=2.0, nu=0.3)
         return done
 
-    monkeypatch.setattr(service.context.executor, "edit", once)
+    monkeypatch.setattr(service.context.executor, "edit_memory", once)
     batch = {"entries": [new(1), new(2)]}
     assert service.request("POST", f"{ICU}/admit/batch", batch).status_code == 404
     assert len(store["icu"]) == 40
@@ -280,3 +290,66 @@ def test_what_ends_the_certificates_of_forgotten_entries_is_told_before(service:
     receipt = service.request("POST", delete, victim, scopes=("erase",), status=200)
     assert receipt["details"]["ended"] == seen["ended"]
     assert not {"check", "attempts", "seconds", "pivots"} & receipt.keys()
+
+
+def test_several_entries_in_one_edit(service: ServiceClient) -> None:
+    """All of them with one receipt, or none; a repeated request is answered again."""
+    beside = twin(service)
+    rows = [new(number) for number in range(3)]
+    columns: dict[str, Any] = {f"{field}s": [row[field] for row in rows] for field in rows[0]}
+    beside.admit_many(**columns)
+    leaves, body = service.store.size, {"entries": rows}
+    preview = service.request("POST", f"{ICU}/entries?dry_run=true", body, scopes=("write",), status=200)
+    assert (preview["outcome"], preview["applied"], service.store.size) == (
+        "admitted",
+        [f"new-{n}" for n in range(3)],
+        leaves,
+    )
+    response = service.request("POST", f"{ICU}/entries", body, scopes=("write",), Idempotency_Key="k")
+    assert response.status_code == 201
+    receipt, memory = response.json(), service.store["icu"]
+    assert (receipt["applied"], memory.ids, service.store.size) == (preview["applied"], beside.ids, leaves + 1)
+    assert response.headers["etag"] == f'"{memory.digest}"'
+    assert service.request("POST", f"{ICU}/entries", body, Idempotency_Key="k").json() == receipt
+    other = {"entries": [rows[0], rows[1], rows[2] | {"payload": "other"}]}
+    service.request("POST", f"{ICU}/entries", other, status=409, Idempotency_Key="k")
+    service.request("POST", f"{ICU}/entries", body, status=412, If_Match=f'"{"0" * 64}"')
+    leaves = service.store.size
+    wrong: dict[str, Any]
+    for wrong in (
+        {"entries": []},
+        {"entries": [rows[0], {"key": [0.0] * 4, "value": [0.0, 0.0]}]},
+        {"entries": [{"key": [0.0] * 4, "value": [0.0, 0.0]}, {"key": [0.0] * 3, "value": [0.0, 0.0]}]},
+        {"entries": [{"key": [0.0] * 4, "value": 1.0}]},
+        body,
+    ):
+        assert service.request("POST", f"{ICU}/entries", wrong).status_code == 422
+    assert service.store.size == leaves
+    service.store.verify()
+
+
+def test_an_erasure_beyond_the_cap_and_to_nothing(service: ServiceClient) -> None:
+    memory = service.store["icu"]
+    service.request("POST", f"{ICU}/delete", {"ids": list(memory.ids[20:])}, status=200)
+    cap, names = memory.cap, list(memory.ids)
+    preview = service.request("POST", f"{ICU}/delete?dry_run=true", {"ids": names[5:]}, status=200)
+    assert (preview["outcome"], preview["size"], preview["cap_before"]) == ("refitted", 5, cap)
+    receipt = service.request("POST", f"{ICU}/delete", {"ids": names[5:]}, status=200)
+    assert (receipt["outcome"], memory.cap, len(memory)) == ("refitted", preview["cap"], 5)
+    preview = service.request("POST", f"{ICU}/delete?dry_run=true", {"ids": names[:5]}, status=200)
+    assert (preview["outcome"], preview["size"], preview["cap"], preview["probes"]) == ("emptied", 0, 1.0, 0)
+    assert service.request("POST", f"{ICU}/delete", {"ids": names[:5]}, status=200)["outcome"] == "emptied"
+    for edit, body in (("prune", {}), ("rebuild", {"nu": 0.5})):
+        assert service.request("POST", f"{ICU}/{edit}", body, status=200)["outcome"] == "noop"
+    assert service.request("POST", f"{ICU}/admit", new(1)).json()["outcome"] == "admitted"
+    service.store.verify()
+
+
+def test_a_subject_is_erased_though_it_is_all_there_is(service: ServiceClient) -> None:
+    service.store.create("only", [[0.0, 1.0]], [1.0], sigma=1.0, nu=0.5, subjects=["somebody"])
+    told = service.request("POST", "/v1/erasures?dry_run=true", {"subject": "somebody"}, status=200)
+    assert told["memories"]["only"]["outcome"] == "emptied"
+    done = service.request("POST", "/v1/erasures", {"subject": "somebody"}, Prefer="wait=30").json()
+    assert (done["state"], done["result"]["complete"]) == ("done", True)
+    assert [part["outcome"] for part in done["result"]["memories"]] == ["emptied"]
+    assert len(service.store["only"]) == 0

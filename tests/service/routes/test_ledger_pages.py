@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
-from expunge.ledger.note import NoteKey
-from expunge.ledger.signing import VerifyingKey
+import pytest
+from rfc3161_client import TimestampRequestBuilder
+
+from cosigning import cosign_checkpoint
+from expunge.ledger.certificate.contents import Revealed
+from expunge.ledger.note import NoteAlgorithm, NoteKey
+from expunge.ledger.signing import SigningKey, VerifyingKey
 from expunge.verify import verify_consistency, verify_inclusion, verify_receipt
+from expunge.verify.certificate_document import verify_certificate
+from expunge.verify.timestamp import read_roots, verify_timestamp
 from service.service_client import ServiceClient
+from witnessing.stamping_authority import make_authority, stamp
 
 
 def test_a_receipt_has_all_that_a_verifier_needs(service: ServiceClient) -> None:
@@ -51,3 +60,90 @@ def test_the_service_verifies_what_it_is_shown(service: ServiceClient) -> None:
         problem = service.request("POST", "/v1/verify/receipt", shown, status=422)
         assert problem["code"] == error
         assert problem["exit_code"] == 1
+
+
+def test_a_certificate_is_a_file_that_verifies_without_the_service(service: ServiceClient) -> None:
+    done = service.request("POST", "/v1/memories/icu/delete", {"id": "e1"}, status=200)
+    path = f"/v1/receipts/{done['index']}/certificate"
+    asked = (("", "text/html", False), ("?names=true", "text/html", True), ("?format=pdf", "pdf", False))
+    for query, kind, named in asked:
+        response = service.client.get(path + query, headers=service.headers("audit"))
+        assert response.status_code == 200
+        assert kind in response.headers["content-type"]
+        assert response.headers["content-disposition"].startswith("attachment")
+        found = verify_certificate(
+            response.content, [service.store.public_key], [service.store.log_key], service.store.origin
+        )
+        assert found.facts.tone == "erased"
+        assert ("icu (" in found.facts.memories[0][0]) == named
+    other = service.client.get(path, headers=service.headers("audit", memory="other"))
+    assert other.status_code == 404
+    held = service.store.hold("icu", "e2", reason="case")
+    assert held is not None
+    problem = service.request("GET", f"/v1/receipts/{service.store.size - 1}/certificate", status=422)
+    assert problem["code"] == "certificate-leaf-unsuitable"
+
+
+def test_a_certificate_names_the_person_under_a_cosigned_and_stamped_head(
+    service: ServiceClient, tmp_path: Path
+) -> None:
+    witness = SigningKey.from_seed(bytes(range(9, 41)))
+    watching = NoteKey("witness.example", witness.public, NoteAlgorithm.COSIGNATURE_V1)
+    done = service.store.erase_subject("patient-3")
+    assert done.salt is not None
+    note = cosign_checkpoint(service.store.checkpoint(), watching.name, witness, 1_772_000_000)
+    # The ledger grows on: the document's proofs lead to the head that was given.
+    service.store["icu"].admit([0.0] * 4, [0.0, 0.0])
+    authority = make_authority(tmp_path / "tsa")
+    query = TimestampRequestBuilder(data=note.text, cert_req=True).build().as_bytes()
+    root = read_roots((authority / "root.pem").read_bytes())
+    body = {
+        "subject": "patient-3",
+        "salt": done.salt.hex(),
+        "head": note.to_bytes().decode(),
+        "timestamps": [base64.b64encode(stamp(authority, query)).decode()],
+    }
+    path = f"/v1/receipts/{done.index}/certificate"
+    asked: tuple[tuple[dict[str, str], dict[str, str], str], ...] = (
+        ({}, {}, "text/html"),
+        ({"Accept": "application/pdf"}, {}, "application/pdf"),
+        ({"Accept": "application/json"}, {"format": "pdf"}, "application/pdf"),
+        ({"Accept": "text/html, application/pdf;q=0.5"}, {}, "text/html"),
+    )
+    for headers, form, kind in asked:
+        response = service.client.post(path, json=body | form, headers=service.headers("audit") | headers)
+        assert response.status_code == 200, response.text
+        assert response.headers["content-type"].startswith(kind)
+        assert response.headers["content-disposition"].startswith("attachment")
+        found = verify_certificate(
+            response.content,
+            [service.store.public_key],
+            [service.store.log_key],
+            service.store.origin,
+            witnesses=[watching],
+            quorum=1,
+            check_timestamp=lambda head, token: verify_timestamp(head, token, root),
+        )
+        assert (found.contents.contents.revealed or {})["subject"].text == "patient-3"
+        assert (found.facts.tone, found.timestamps) == ("erased", 1)
+        assert b"patient-3" in response.content or kind == "application/pdf"
+    assert "patient-3" not in service.client.get(path, headers=service.headers("audit")).text
+    problems = (
+        (body | {"salt": "00" * 32}, 422, "certificate-subject-mismatch"),
+        (body | {"subject": "patient-4"}, 422, "certificate-subject-mismatch"),
+        (body | {"head": f"other.{body['head']}"}, 422, "note-signature-invalid"),
+        (body | {"timestamps": ["?"]}, 422, "input-error"),
+        ({"timestamps": body["timestamps"]}, 422, "input-error"),
+        ({"subject": "patient-3"}, 422, "unusable"),
+    )
+    for wrong, status, error in problems:
+        assert service.request("POST", path, wrong, status=status)["code"] == error
+    assert service.request("POST", path, body, memory="icu", status=404)["code"] == "not-found"
+
+
+def test_texts_of_cases_are_for_those_who_may_read(service: ServiceClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(service.store), "revealed", lambda self, index: {"case": Revealed("DSR-1", bytes(32))})
+    # The leaf commits to no case, so that showing one fails.
+    for scope, done in (("audit", True), ("read", False)):
+        response = service.client.get("/v1/receipts/0/certificate", headers=service.headers(scope))
+        assert (response.status_code == 200) == done

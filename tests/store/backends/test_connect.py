@@ -61,6 +61,15 @@ def test_a_sqlite_store_keeps_its_key_beside_itself(folder: Path) -> None:
         expunge.open(url)
 
 
+def test_a_store_that_cannot_be_written_is_named_as_such(folder: Path) -> None:
+    """As on a read-only file system: here a folder stands where SQLite would put its log."""
+    url = f"sqlite:///{folder / 'ward.db'}"
+    expunge.open(url).close()
+    (folder / "ward.db-wal").mkdir()
+    with pytest.raises(StoreError, match="copy the store and its key to a folder that you can write to"):
+        expunge.open(url)
+
+
 def test_a_key_may_be_given(place: Place, folder: Path) -> None:
     key = SigningKey.generate()
     store = place.open(signing_key=key, origin="ledger.example/one")

@@ -62,6 +62,24 @@ def test_postgresql_forgets_with_a_vacuum_as_far_as_a_client_can_reach(forgetful
     place.close()
 
 
+def test_postgresql_forgets_what_was_erased_beyond_the_cap(forgetful_server: Server, folder: Path) -> None:
+    """All but three, and then the rest: after a vacuum neither their secrets nor those of earlier states are there."""
+    place = Place("postgresql", forgetful_server.new_database(), folder / "ward.pem")
+    store = place.open()
+    memory = random_memory(store)
+    needles = needles_of(memory, memory.ids)
+    salts = {what for what in needles if what.startswith("salt")}
+    tables_of = [forgetful_server.folder / "base", forgetful_server.folder / "global"]
+    for names, outcome in ((memory.ids[3:], "refitted"), (memory.ids[:3], "emptied")):
+        staying = {f"salt of {name}" for name in memory.ids if name not in names}
+        assert memory.delete(names).outcome == outcome
+        assert store.vacuum().files
+        forgetful_server.run("CHECKPOINT")
+        assert traces(files_under(*tables_of), needles) == staying <= salts
+    assert store.verify().entries == 0
+    place.close()
+
+
 def test_a_vacuum_beside_an_older_transaction_says_what_it_left(forgetful_server: Server, folder: Path) -> None:
     """PostgreSQL keeps dead rows that anybody's snapshot still sees, even when it rewrites their table."""
     place = Place("postgresql", forgetful_server.new_database(), folder / "ward.pem")
@@ -171,7 +189,7 @@ def test_no_column_that_tells_of_entries_or_names_is_sampled(postgres_place: Pla
     with psycopg.connect(postgres_place.url) as connection:
         asked = "SELECT DISTINCT tablename FROM pg_stats WHERE schemaname = current_schema()"
         sampled = {row[0] for row in connection.execute(asked.encode())}
-    assert sampled <= {f"expunge_{name}" for name in ("ledger", "leaves", "nodes", "checkpoints", "schema")}
+    assert sampled <= {f"expunge_{name}" for name in ("ledger", "leaves", "nodes", "checkpoints", "keys", "schema")}
     assert "expunge_leaves" in sampled
 
 

@@ -31,12 +31,19 @@ def test_a_dry_run_tells_and_writes_nothing(place: Place) -> None:
     assert (told.outcome, told.applied, told.size) == ("decrement", (bound,), 39)
     assert told.deletable == memory.deletable - 1
     assert told.changed_coefficients > 0
+    assert told.readout_bound is not None
     assert 0 < told.readout_change < 1
+    assert told.readout_bound > 0
+    assert "inside the boundary" in told.readout_text
     calm = memory.delete(reserve, dry_run=True)
     assert (calm.outcome, calm.changed_coefficients, calm.readout_change) == ("certified_zero", 0, 0.0)
-    refused = memory.delete(list(memory.ids[:35]), dry_run=True)
-    assert refused.outcome == "refused"
-    assert "needs at least" in (refused.reason or "")
+    assert (calm.readout_bound, calm.readout_text) == (0.0, "does not change, at any query")
+    few = memory.delete(list(memory.ids[:35]), dry_run=True)
+    assert (few.outcome, few.size, len(few.applied)) == ("refitted", 5, 35)
+    assert few.cap > memory.cap == told.cap
+    none = memory.delete(memory.ids, dry_run=True)
+    assert (none.outcome, none.size, none.cap, none.deletable) == ("emptied", 0, 1.0, 0)
+    assert (none.probes, none.readout_bound, none.changed_coefficients, none.readout_text) == (0, None, 0, "")
     assert memory.prune(dry_run=True).outcome == "pruned"
     assert memory.admit(**arrival(1, far=3.0), dry_run=True).outcome == "admitted"
     assert "new-1" not in memory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from expunge.store import (
 from expunge.store.backends.tables import requests
 from expunge.store.edits.idempotency import peppered_key
 from expunge.store.encryption import decrypt_request, request_key_hash
+from expunge.store.pepper import load_pepper
 
 from ..conftest import Place
 from ..sample_memory import SIGMA, arrival, entries, fill, reloaded
@@ -89,9 +90,42 @@ def test_a_repeated_admission_must_bring_the_same_entry(place: Place) -> None:
     store.verify()
 
 
+def test_repeated_admissions_must_bring_the_same_entries(place: Place) -> None:
+    """As many, each with its key, value and payload as far as it is still there, in the same order."""
+    store = place.open()
+    memory = fill(store)
+    rows = [arrival(number, far=3.0) for number in range(3)]
+    many: dict[str, Any] = {f"{field}s": [row[field] for row in rows] for field in rows[0]}
+    first = memory.admit_many(**many, idempotency_key="k")
+    for handle in (memory, reloaded(place)):
+        assert handle.admit_many(**many, idempotency_key="k") == first
+    for field, column in many.items():
+        other = [*column[:2], {"keys": [0.0] * 4, "values": [0.0, 0.0]}.get(field, "other")]
+        for change in (other, column[::-1]):
+            with pytest.raises(Conflict):
+                memory.admit_many(**many | {field: change}, idempotency_key="k")
+    for fewer in ({field: column[:2] for field, column in many.items()}, {"keys": np.empty((0, 4)), "values": []}):
+        with pytest.raises(Conflict):
+            memory.admit_many(**fewer, idempotency_key="k")
+    with pytest.raises(Conflict):
+        memory.admit(**rows[0], idempotency_key="k")
+    unnamed: dict[str, Any] = many | {"ids": None}
+    assert memory.admit_many(**unnamed, idempotency_key="u") == memory.admit_many(**unnamed, idempotency_key="u")
+    # What was erased since is not admitted again, and what is left is still compared.
+    memory.delete("new-1")
+    assert memory.admit_many(**many, idempotency_key="k") == first
+    with pytest.raises(Conflict):
+        memory.admit_many(**many | {"payloads": ["x"] * 3}, idempotency_key="k")
+    memory.delete(memory.ids)
+    assert memory.admit_many(**many, idempotency_key="k") == first
+    assert len(memory) == 0
+    store.verify()
+
+
 def test_a_repeated_refusal_is_refused_again_with_the_same_receipt(place: Place) -> None:
     store = place.open()
     memory = store.create("icu", **entries(), sigma=SIGMA, nu=0.9)
+    store.hold("icu", "e7", reason="court")
     names = list(memory.ids[:20])
     with pytest.raises(DeletionRefused) as first:
         memory.delete(names, idempotency_key="k")
@@ -126,4 +160,4 @@ def test_a_guessable_key_opens_nothing_without_the_signing_key(place: Place) -> 
         == "patient-1"
     )
     # Another signing key is another pepper; the same one is the same on every machine.
-    assert place.open()._identity.pepper == pepper != replace(store._identity, signing_key=SigningKey.generate()).pepper
+    assert place.open()._identity.pepper == pepper != load_pepper(None, SigningKey.generate(), create=False)

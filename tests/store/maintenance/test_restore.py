@@ -16,7 +16,7 @@ from expunge import DeletionRefused, StoreError, VerificationError
 from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.ledger.signing import SigningKey
 from expunge.store import Store, parse_event
-from expunge.verify.ledger import verify_log
+from expunge.verify.ledger import verify_ledger
 
 from ..byte_search import files_under, needles_of, traces
 from ..conftest import Place
@@ -141,13 +141,12 @@ def test_erasures_since_the_backup_are_applied_again(place: Place, new_place: Pl
     assert parse_predicate(fresh.receipts("calm")[-2].statement).state_before == digests["calm"]
     assert parse_event(fresh.receipts("calm")[-1].statement).subject.sha256 == fresh["calm"].digest
     fresh.verify()
-    verify_log(
+    verify_ledger(
         [leaf.envelope for leaf in fresh.receipts()],
         fresh.checkpoint().to_bytes(),
         [store.public_key],
         [store.log_key],
         store.origin,
-        also=("urn:expunge:store-event:v1",),
     )
     if new_place.kind == "sqlite":
         gone = {what: needle for what, needle in salts.items() if what.split(" of ")[1] not in fresh["icu"]}
@@ -233,22 +232,49 @@ def test_random_histories_of_backups_and_restores(sqlite_place: Place, folder: P
         store.verify()
 
 
-def test_a_memory_that_its_erasures_leave_too_small_does_not_come_back(place: Place, folder: Path) -> None:
-    """Erasure comes first: 20 entries at the time of the backup cannot lose 15 that were replaced since."""
+@pytest.mark.parametrize("mode", [None, "archive", "forget"])
+def test_a_memory_that_its_erasures_leave_too_small_comes_back_at_a_larger_cap(
+    place: Place, new_place: Place, folder: Path, mode: Literal["archive", "forget"] | None
+) -> None:
+    """All but five of 20 were erased since, and in another memory all: neither is lost."""
     store = place.open()
     memory = store.create("icu", **entries(20), sigma=SIGMA, nu=0.8)
-    fill(store, "other", seed=1)
+    emptied = fill(store, "emptied", size=9, seed=1)
+    if mode is not None:
+        memory.prune(mode)
+        emptied.prune(mode)
     store.backup(folder / "copy.db")
     for number in range(15):
         memory.admit(**arrival(number))
         memory.delete(f"e{number}")
-    (folder / "new").mkdir()
-    with expunge.open(f"sqlite:///{folder / 'new' / 'ward.db'}", folder / "ward.pem") as fresh:
-        restored = fresh.restore(folder / "copy.db", ledger=store)
-        assert restored.memories == ("other",)
-        assert "needs at least" in restored.lost["icu"]
-        assert parse_event(fresh.receipts()[-1].statement).kind == "dropped"
-        fresh.verify()
+    emptied.delete([*emptied.ids, *(row.id for row in emptied.warranties())])
+    fresh = new_place.open()
+    restored = fresh.restore(folder / "copy.db", ledger=store)
+    assert (restored.memories, restored.lost) == (("emptied", "icu"), {})
+    assert set(restored.erased_again["icu"]) == {f"e{number}" for number in range(15)}
+    assert len(restored.erased_again["emptied"]) == 9
+    assert [fresh.receipts(name)[-1].kind for name in ("icu", "emptied")] == ["refitted", "emptied"]
+    left = set(fresh["icu"].ids) | {row.id for row in fresh["icu"].warranties()}
+    assert left == {f"e{number}" for number in range(15, 20)}
+    assert fresh["icu"].cap > memory.cap
+    assert (len(fresh["emptied"]), fresh["emptied"].warranties()) == (0, [])
+    fresh.verify()
+    fresh["emptied"].admit(**arrival(1))
+    new_place.open().verify()
+
+
+def test_an_empty_memory_is_backed_up_and_restored(place: Place, new_place: Place, folder: Path) -> None:
+    store = place.open()
+    fill(store).delete(subject="patient-1")
+    store["icu"].delete(store["icu"].ids)
+    store.backup(folder / "copy.db")
+    store["icu"].admit(**arrival(1))
+    fresh = new_place.open()
+    restored = fresh.restore(folder / "copy.db", ledger=store)
+    assert (restored.memories, restored.erased_again, restored.edits_lost) == (("icu",), {}, 1)
+    assert (len(fresh["icu"]), fresh["icu"].dimension) == (0, 4)
+    fresh["icu"].admit(**arrival(2))
+    fresh.verify()
 
 
 def test_a_memory_made_after_the_backup_is_gone_and_the_ledger_says_so(
@@ -274,22 +300,26 @@ def test_a_memory_made_after_the_backup_is_gone_and_the_ledger_says_so(
         assert fresh.verify().memories == 2
 
 
+@pytest.mark.parametrize("at_once", [False, True])
 def test_more_erasures_than_a_receipt_names_are_applied_again(
-    sqlite_place: Place, folder: Path, monkeypatch: pytest.MonkeyPatch
+    sqlite_place: Place, folder: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
+    """Lists that are too long for their receipt follow it in parts, and are found there."""
+    for module in ("attestation.statements", "ledger.event"):
+        monkeypatch.setattr(f"expunge.{module}.MAX_LISTED", 3)
     store = sqlite_place.open()
     memory = fill(store)
     store.backup(folder / "copy.db")
     names = [f"e{number}" for number in range(7)]
-    for name in names:
-        memory.delete(name)
-    for module in ("expunge.attestation.statements", "expunge.store.maintenance.restore"):
-        monkeypatch.setattr(f"{module}.MAX_LISTED", 3)
+    for some in [names] if at_once else names:
+        memory.delete(some)
+    assert [leaf.kind for leaf in store.receipts()].count("listed") == 14 + 3 * at_once
     with expunge.open(f"sqlite:///{folder / 'new.db'}", folder / "ward.pem") as fresh:
         assert sorted(fresh.restore(folder / "copy.db", ledger=store).erased_again["icu"]) == names
         assert [leaf.kind for leaf in fresh.receipts()].count("restored") == 1
         assert set(names).isdisjoint(fresh["icu"].ids)
         fresh.verify()
+    store.verify()
 
 
 def _cut(path: Path) -> None:
@@ -377,3 +407,14 @@ def test_what_cannot_be_restored_says_why(sqlite_place: Place, folder: Path) -> 
             with pytest.raises(VerificationError, match="does not extend"):
                 target.restore(folder / "copy.db", ledger=other)
         assert target.restore(folder / "copy.db").memories == ("icu",)
+
+
+def test_a_hold_placed_after_the_backup_does_not_give_its_number_to_another(sqlite_place: Place, folder: Path) -> None:
+    store = sqlite_place.open()
+    fill(store)
+    store.backup(folder / "copy.db")
+    lost = store.hold("icu", "e5", reason="court")
+    with expunge.open(f"sqlite:///{folder / 'new.db'}", folder / "ward.pem") as fresh:
+        assert fresh.restore(folder / "copy.db", ledger=store).holds_lost == 1
+        assert fresh.hold("icu", "e5", reason="court").number > lost.number
+        fresh.verify()

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from expunge.datasets import Stay, distinct_hours
-from expunge.errors import DeletionRefused
 from expunge.memory.memory import Memory
 from expunge.problem.kernel import kernel_block
 from expunge.solver.backends import solve_reference
@@ -60,11 +59,11 @@ def delete_patients(stays: Sequence[Stay], trials: int = TRIALS) -> Iterator[Pat
         theirs = np.array([subject == gone for subject in subjects])
         weight = float(memory.coefficients[theirs].sum())
         jitter = JITTER * rng.standard_normal((int((~theirs).sum()), keys.shape[1]))
-        try:
-            outcome = memory.delete(subject=gone).outcome
-        except DeletionRefused:
+        if int(theirs.sum()) > memory.deletable:
+            # The cap of the experiment stays.
             yield PatientDeletion(trial, len(keys), int(theirs.sum()), "refused", weight, None, None, None, None, None)
             continue
+        outcome = memory.delete(subject=gone).outcome
         fresh = solve_reference(memory.keys, cap=memory.cap, sigma=SIGMA, backend="daqp")
         probes = np.vstack([memory.keys, keys[theirs], memory.keys + jitter])
         reference = 2.0 * kernel_block(probes, memory.keys, SIGMA) @ fresh.coefficients - fresh.offset

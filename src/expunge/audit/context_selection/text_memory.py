@@ -29,7 +29,6 @@ import numpy.typing as npt
 
 from expunge.audit.context_selection.policy_arms import ARMS, FULL, ArmResult, choices
 from expunge.datasets import conversations, locomo
-from expunge.errors import DeletionRefused
 from expunge.memory.memory import Memory
 from expunge.selection import Context, matched_budget
 from expunge.solver.backends import solve_reference
@@ -148,12 +147,12 @@ def delete_person(memory: TextMemory, person: str) -> PersonDeletion:
     before = _carried(fitted, memory, others)
     similar_before = _found(memory, np.arange(len(said)), others)
     similar_after = _found(memory, np.flatnonzero(~said), others)
-    try:
-        outcome = fitted.delete(subject=person).outcome
-    except DeletionRefused:
+    if int(said.sum()) > fitted.deletable:
+        # The cap of the experiment stays.
         return PersonDeletion(
             person, int(said.sum()), "refused", len(others), before, before, similar_before, similar_before, 1.0, 0.0
         )
+    outcome = fitted.delete(subject=person).outcome
     fresh = solve_reference(fitted.keys, cap=fitted.cap, sigma=SIGMA, backend="daqp")
     left = float(sum(person == one for one in fitted.subjects))
     return PersonDeletion(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from expunge.audit.engine import Experiment
 
-__all__ = ["EXPERIMENTS", "load_experiment"]
+__all__ = ["EXPERIMENTS", "OWN_ROWS", "load_experiment"]
 
 EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -31,11 +31,14 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "selection": "expunge.audit.context_selection.experiment",
     }
 )
+# The one that is no experiment of the paper's, and is run on one's own keys only; it comes first there.
+OWN_ROWS: Final = "rows"
+_MODULES: Final = {OWN_ROWS: "expunge.audit.experiments.own_rows", **EXPERIMENTS}
 
 
 def load_experiment(name: str) -> Experiment:
     """An experiment by name."""
-    if name not in EXPERIMENTS:
-        raise InputError(f"there is no audit called {name!r}; choose one of {', '.join(EXPERIMENTS)}")
-    found: Experiment = import_module(EXPERIMENTS[name]).EXPERIMENT
+    if name not in _MODULES:
+        raise InputError(f"there is no audit called {name!r}; choose one of {', '.join(_MODULES)}")
+    found: Experiment = import_module(_MODULES[name]).EXPERIMENT
     return found

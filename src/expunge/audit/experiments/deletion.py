@@ -144,11 +144,17 @@ def set_up(record: TaskRecord, plan: Plan, task: Task, values: Literal["scalars"
 
 
 def delete_ours(record: TaskRecord, trial: DeletionTrial) -> str | None:
-    """Delete from a memory in one transaction; the state's name, or None where it was refused."""
+    """Delete from a memory in one transaction; the state's name, or None where it failed.
+
+    The cap of an experiment stays. What needs a larger one is not run, and counts as refused, as in the paper.
+    """
     labels, name = trial.labels("ours"), trial.name("ours")
     keys = record.get(trial.keys)
     try:
         memory = Memory.fit(keys, np.zeros(len(keys)), sigma=trial.sigma, cap=trial.cap)
+        if len(trial.removed) > memory.deletable:
+            record.trial(labels, "delete", "refused", "", error=f"{memory.deletable} keys can go at this cap")
+            return None
         with record.timed(labels, "delete"):
             receipt = memory.delete([str(row) for row in trial.removed])
     except (DeletionRefused, SolveError) as problem:

@@ -152,6 +152,11 @@ def _run_ours(record: TaskRecord, schedule: _Schedule) -> None:
     _keep_ours(record, schedule, memory, 0, "rescued" if rescued else "cold", source, {**cells, "rescued": rescued})
     for operation, edit in enumerate(trajectory.operations(), 1):
         labels = schedule.labels(arm, operation)
+        if edit.kind == "delete" and not memory.deletable:
+            # The cap of a trajectory stays.
+            record.trial(labels, edit.kind, "refused", "", error="no key can go at this cap", **cells)
+            schedule.not_run(arm, operation + 1)
+            return
         try:
             with record.timed(labels, edit.kind):
                 if edit.kind == "delete":

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expunge.audit.experiments import OWN_ROWS
 from expunge.audit.report.paper_tables import REGIME_NAMES, TABLE_5
 from expunge.audit.report.verdict import PrintedNumber
 from expunge.audit.results import AuditResults
@@ -48,28 +49,6 @@ LABELS = {
     "paper": "printed in the paper",
 }
 WIDTH = 6.8
-STYLE = {
-    "font.family": "DejaVu Sans",
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.labelsize": 8,
-    "legend.fontsize": 7,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "axes.axisbelow": True,
-    "grid.color": "#DDDDDD",
-    "grid.linewidth": 0.5,
-    "legend.frameon": False,
-    "lines.linewidth": 1.3,
-    "savefig.dpi": 200,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "expunge",
-}
 # A difference of exactly zero has no place on a logarithmic axis; it is drawn here.
 FLOOR = 1e-17
 
@@ -109,12 +88,36 @@ def draw_figures(results: AuditResults, folder: Path) -> list[Figure]:
 Drawn = tuple[Any, str, str] | None
 
 
+def _own_rows(results: AuditResults, pyplot: Any) -> Drawn:
+    """How many certificates of pruned rows hold after each arrival."""
+    rows = results.table("rows", "trials")
+    rows = rows.filter((rows["arm"] == "arrivals") & rows["holding"].is_not_null()).sort("operation")
+    arrivals, holding = rows["operation"].to_numpy(), rows["holding"].to_numpy()
+    if not holding[0]:
+        return None
+    figure, axes = pyplot.subplots(figsize=(0.7 * WIDTH, 2.3), layout="constrained")
+    axes.step(arrivals, holding, where="post", color=COLOURS["ours"])
+    axes.set_xlim(0, arrivals[-1])
+    axes.set_ylim(0.0, 1.05 * float(holding.max()))
+    axes.locator_params(axis="x", integer=True)
+    axes.set_xlabel("rows that have arrived since the pruning, in the order of the file")
+    axes.set_ylabel("certified rows")
+    axes.grid(axis="y")
+    return (
+        figure,
+        "Certificates of your rows",
+        "Rows that were proved to weigh nothing and pruned without their content: for how many of them that is still "
+        "proved after each arrival.",
+    )
+
+
 def _agreement(results: AuditResults, pyplot: Any) -> Drawn:
     """Each trial's gate-score difference, by regime and arm."""
     rows = results.table("deletion", "comparisons")
-    regimes = [name for name in (*REGIME_NAMES, "own") if name in set(rows["regime"])]
+    regimes = [name for name in REGIME_NAMES if name in set(rows["regime"])]
     arms = (("decay", "refit"), ("classic", "refit"), ("ours", "daqp"))
-    figure, axes = pyplot.subplots(figsize=(WIDTH, 2.9), layout="constrained")
+    width = WIDTH if len(regimes) > 1 else 0.7 * WIDTH
+    figure, axes = pyplot.subplots(figsize=(width, 2.9), layout="constrained")
     scatter = np.random.default_rng(0)
     for place, regime in enumerate(regimes):
         for turn, (arm, against) in enumerate(arms):
@@ -129,10 +132,10 @@ def _agreement(results: AuditResults, pyplot: Any) -> Drawn:
     axes.set_ylim(FLOOR / 3, 3.0)
     axes.set_xlim(-0.5, len(regimes) - 0.5)
     counts = [int(_column(rows, "score_difference", regime=one, arm="ours", against="daqp").size) for one in regimes]
-    names = (REGIME_NAMES.get(one, "your keys") for one in regimes)
+    names = (REGIME_NAMES[one] for one in regimes)
     axes.set_xticks(range(len(regimes)), [f"{name}\n{count} trials" for name, count in zip(names, counts, strict=True)])
     axes.tick_params(axis="x", length=0)
-    axes.set_ylabel("largest gate-score difference\nfrom the refit, a trial")
+    axes.set_ylabel("largest gate-score difference\nfrom the refit, per trial")
     axes.grid(axis="y")
     handles = [_dot(pyplot, COLOURS[arm], LABELS[arm]) for arm, _ in arms]
     handles += [
@@ -140,7 +143,8 @@ def _agreement(results: AuditResults, pyplot: Any) -> Drawn:
         pyplot.Line2D([], [], color="#333333", marker="_", linestyle="none", markersize=5, label="95th percentile"),
         pyplot.Line2D([], [], color="#333333", marker="D", linestyle="none", markersize=3, label="worst"),
     ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=6, handletextpad=0.4, columnspacing=1.2)
+    columns = 6 if len(regimes) > 1 else 3
+    figure.legend(handles=handles, loc="outside upper center", ncols=columns, handletextpad=0.4, columnspacing=1.2)
     return (
         figure,
         "Deletion agreement",
@@ -208,10 +212,11 @@ def _tail(axes: Any, values: Vector, colour: str, label: str, style: str = "-") 
 def _projection(results: AuditResults, pyplot: Any) -> Drawn:
     """The worst readout difference at each tolerance."""
     rows = results.table("projection", "comparisons")
-    regimes = [name for name in (*REGIME_NAMES, "own") if name in set(rows["regime"])]
+    regimes = [name for name in REGIME_NAMES if name in set(rows["regime"])]
     levels = [None, *sorted(one for one in rows["tolerance"].unique() if one is not None)]
+    width = WIDTH if len(regimes) > 1 else 0.7 * WIDTH
     figure, panels = pyplot.subplots(
-        1, len(regimes), figsize=(WIDTH, 2.3), layout="constrained", sharey=True, squeeze=False
+        1, len(regimes), figsize=(width, 2.3), layout="constrained", sharey=True, squeeze=False
     )
     # The pairs as they came stand apart from the tolerances.
     places = np.arange(len(levels)) - 0.6 * (np.arange(len(levels)) == 0)
@@ -232,7 +237,7 @@ def _projection(results: AuditResults, pyplot: Any) -> Drawn:
             axes.plot(x, y, "x", color=COLOURS["paper"], markersize=4, markeredgewidth=0.9, label=LABELS["paper"])
         axes.axhline(0.1, color="#333333", linewidth=0.7, linestyle=(0, (4, 3)))
         axes.set_yscale("log")
-        axes.set_title(REGIME_NAMES.get(regime, "your keys"))
+        axes.set_title(REGIME_NAMES[regime])
         ticks = ["none" if one is None else f"−{-round(np.log10(one))}" for one in levels]
         axes.set_xticks(places, ticks)
         axes.set_xlabel("tolerance, log₁₀ ε")
@@ -351,6 +356,8 @@ def _styled() -> Iterator[Any]:
         matplotlib = import_module("matplotlib")
     except ImportError as problem:
         raise MissingExtra("figures need matplotlib: pip install 'expunge[audit]'") from problem
+    from expunge.plots.style import STYLE
+
     matplotlib.use("Agg")
     pyplot = import_module("matplotlib.pyplot")
     with matplotlib.rc_context(STYLE):
@@ -358,6 +365,7 @@ def _styled() -> Iterator[Any]:
 
 
 _FIGURES: Sequence[tuple[str, str, Callable[[AuditResults, Any], Drawn]]] = (
+    (OWN_ROWS, "certificates-of-rows", _own_rows),
     ("deletion", "deletion-agreement", _agreement),
     ("sequential", "chained-edits", _chained),
     ("projection", "projection-readouts", _projection),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from expunge.audit.report.report import CHECKED, QUICK_NOTE, FilledTable, Report, Row, preface
+from expunge.audit.report.report import CHECKED, FilledTable, Report, Row, preface, quick_note
 
 if TYPE_CHECKING:
     from expunge.audit.report.figures import Figure
@@ -42,6 +42,8 @@ th, td { text-align: right; padding: .28rem .6rem; border-bottom: 1px solid var(
 th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 15rem; padding-left: 0; }
 td.verdict, th.verdict { text-align: left; white-space: normal; min-width: 11rem; }
+table.answers td { text-align: left; white-space: normal; }
+table.answers td:first-child { color: var(--soft); min-width: 9rem; white-space: nowrap; vertical-align: top; }
 tr.group th { padding-top: .9rem; color: var(--ink); text-align: left; }
 td.ours { font-weight: 600; }
 .good { color: var(--good); } .same { color: var(--same); } .bad { color: var(--bad); }
@@ -68,8 +70,9 @@ def as_html(report: Report, figures: Sequence[Figure]) -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>Audit report</title>\n<style>{STYLE}</style>\n</head>\n<body>",
             "<h1>Audit report</h1>",
-            *(f"<p>{_marked(text)}</p>" for text in preface()),
-            *([f"<p><strong>{escape(QUICK_NOTE)}</strong></p>"] if report.quick else []),
+            *_own_rows(report),
+            *(f"<p>{_marked(text)}</p>" for text in preface(report)),
+            *([f"<p><strong>{escape(quick_note(report))}</strong></p>"] if report.quick else []),
             *_contents(report, figures),
             *_claims(report),
             *(line for filled in report.tables for line in _table(filled)),
@@ -80,8 +83,25 @@ def as_html(report: Report, figures: Sequence[Figure]) -> str:
     )
 
 
+def _own_rows(report: Report) -> Iterator[str]:
+    if not report.answers:
+        return
+    yield '<h2 id="your-rows">Your rows</h2>\n<div class="scroll"><table class="answers">'
+    for question, answer in report.answers:
+        yield f"<tr><td>{escape(question)}</td><td>{escape(answer)}</td></tr>"
+    yield "</table></div>"
+    for warning in report.warnings:
+        yield f'<p><strong class="bad">Look at this:</strong> {escape(warning)}.</p>'
+    if report.tables:
+        yield '<h2 id="tested">How it was tested</h2>'
+
+
 def _contents(report: Report, figures: Sequence[Figure]) -> Iterator[str]:
-    yield '<nav><a href="#claims">What must hold</a>'
+    yield "<nav>"
+    if report.answers:
+        yield '<a href="#your-rows">Your rows</a>'
+    if report.claims:
+        yield '<a href="#claims">What must hold</a>'
     for filled in report.tables:
         yield f'<a href="#{filled.table.name}">{escape(filled.table.title.split(":")[0])}</a>'
     for figure in figures:
@@ -90,6 +110,8 @@ def _contents(report: Report, figures: Sequence[Figure]) -> Iterator[str]:
 
 
 def _claims(report: Report) -> Iterator[str]:
+    if not report.claims:
+        return
     yield '<h2 id="claims">What must hold</h2>\n<div class="scroll"><table>'
     yield "<tr><th>claim</th><th>measured</th><th>allowed</th><th class=verdict></th></tr>"
     for claim in report.claims:
@@ -105,18 +127,19 @@ def _claims(report: Report) -> Iterator[str]:
 def _table(filled: FilledTable) -> Iterator[str]:
     table = filled.table
     yield f'<h2 id="{table.name}">{escape(table.title)}</h2>\n<p class="soft">{escape(table.caption)}</p>'
-    heads = "".join(f"<th>{escape(head)}</th>" for head in table.heads)
-    yield f'<div class="scroll"><table>\n<tr><th></th>{heads}<th>difference</th><th class=verdict>verdict</th></tr>'
+    heads = "".join(f"<th>{escape(head)}</th>" for head in filled.heads[:-1])
+    yield f'<div class="scroll"><table>\n<tr><th></th>{heads}<th class=verdict>verdict</th></tr>'
     group = ""
     for row in filled.rows:
         if row.group != group:
             group = row.group
-            yield f'<tr class="group"><th colspan="6">{escape(group)}</th></tr>'
+            yield f'<tr class="group"><th colspan="{len(filled.heads) + 1}">{escape(group)}</th></tr>'
         mark = f"<sup>{filled.reasons[row.why]}</sup>" if row.why else ""
-        cells = "".join(f"<td>{escape(text)}</td>" for text in (row.paper, row.classic))
+        *others, ours, apart = (f"{escape(text)}</td>" for text in filled.cells(row))
+        cells = "".join(f"<td>{text}" for text in others)
         yield (
-            f"<tr><td>{escape(row.label)}</td>{cells}<td class=ours>{escape(row.ours)}</td>"
-            f"<td>{escape(row.difference)}</td><td class=verdict>{_verdict(row)}{mark}</td></tr>"
+            f"<tr><td>{escape(row.label)}</td>{cells}<td class=ours>{ours}<td>{apart}"
+            f"<td class=verdict>{_verdict(row)}{mark}</td></tr>"
         )
     yield "</table></div>"
     if filled.reasons:

@@ -15,7 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from expunge.audit.experiments import OWN_ROWS
 from expunge.audit.report.claims import PROMISES, Claim, decide
+from expunge.audit.report.own_data import OWN_CAPTIONS, own_answers, own_warnings
 from expunge.audit.report.paper_tables import TABLES
 from expunge.audit.report.table_lines import Line, Source, Table
 from expunge.audit.report.verdict import (
@@ -42,6 +44,7 @@ __all__ = [
     "as_markdown",
     "fill",
     "preface",
+    "quick_note",
     "summarize_results",
     "write_report",
 ]
@@ -84,6 +87,16 @@ class FilledTable:
     rows: tuple[Row, ...]
 
     @property
+    def heads(self) -> tuple[str, ...]:
+        """Heads of the columns that hold anything: without a published number there is none for them."""
+        published = any(row.paper for row in self.rows)
+        return (*(self.table.heads if published else self.table.heads[1:]), "difference", "verdict")
+
+    def cells(self, row: Row) -> tuple[str, ...]:
+        """The numbers of a row, one per head but the verdict."""
+        return (row.paper, row.classic, row.ours, row.difference)[-(len(self.heads) - 1) :]
+
+    @property
     def reasons(self) -> dict[str, str]:
         """Why digits differ, each reason with the letter that marks its rows."""
         given = dict.fromkeys(row.why for row in self.rows if row.why)
@@ -97,6 +110,13 @@ class Report:
     tables: tuple[FilledTable, ...]
     claims: tuple[Claim, ...]
     experiments: dict[str, dict[str, Any]]
+    answers: tuple[tuple[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def own(self) -> bool:
+        """Whether it is about one's own keys, so that nothing in it has a published number."""
+        return any(one["own_keys"] for one in self.experiments.values())
 
     @property
     def quick(self) -> bool:
@@ -126,9 +146,16 @@ def fill(summary: Mapping[str, Any]) -> Report:
         if table.experiment not in numbers:
             continue
         one = summary["experiments"][table.experiment]
-        # One's own keys are another problem than the paper's: there only the two arms are compared.
-        lines = (replace(line, paper="", why="") if one["own_keys"] else line for line in table.lines)
-        rows = (_row(line, numbers[table.experiment], FEWER if one["quick"] else "") for line in lines)
+        lines = table.lines
+        if one["own_keys"]:
+            # One's own keys are another problem than the paper's: there only the two arms are compared.
+            lines = tuple(replace(line, paper="", why="") for line in table.lines)
+            _, _, title = table.title.rpartition(": ")
+            table = replace(
+                table, title=title[0].upper() + title[1:], caption=OWN_CAPTIONS.get(table.name, table.caption)
+            )
+        excuse = FEWER if one["quick"] and not one["own_keys"] else ""
+        rows = (_row(line, numbers[table.experiment], excuse) for line in lines)
         told = tuple(row for row in rows if row.classic or row.ours)
         if told:
             tables.append(FilledTable(table, told))
@@ -138,7 +165,8 @@ def fill(summary: Mapping[str, Any]) -> Report:
         for name in ordered
         if name in numbers
     }
-    return Report(tuple(tables), decide(numbers), about)
+    answers, warnings = tuple(own_answers(summary)), tuple(own_warnings(summary))
+    return Report(tuple(tables), decide(numbers), about, answers, warnings)
 
 
 def summarize_results(results: AuditResults) -> dict[str, Any]:
@@ -146,8 +174,10 @@ def summarize_results(results: AuditResults) -> dict[str, Any]:
     experiments = {}
     for name in results.experiments:
         manifest = results.manifest(name)
-        wanted = _names(name)
         numbers = results.numbers(name)
+        wanted = set(numbers) if name == OWN_ROWS else _names(name)
+        settings = manifest["settings"]
+        own = {"keys": settings["keys"], "warnings": settings["warnings"]} if name == OWN_ROWS else {}
         experiments[name] = {
             "quick": manifest["quick"],
             "own_keys": isinstance(manifest["settings"].get("keys"), dict),
@@ -160,6 +190,7 @@ def summarize_results(results: AuditResults) -> dict[str, Any]:
             "digest": manifest["digest"],
             "scheduled": sum(manifest["scheduled"].values()),
             "command": _command(name, manifest),
+            **own,
             "numbers": {key: numbers[key] for key in sorted(wanted & numbers.keys())},
         }
     return {"format": FORMAT, "experiments": experiments}
@@ -193,14 +224,19 @@ def write_report(results_dir: Path, out: Path) -> list[Path]:
 def as_markdown(report: Report, figures: Sequence[Figure] = ()) -> str:
     """Render the report as Markdown; figures are linked in the folder beside it."""
     lines = ["# Audit report", ""]
-    for paragraph in [*preface(), *([f"**{QUICK_NOTE}**"] if report.quick else [])]:
+    if report.answers:
+        lines += ["## Your rows", "", "| | |", "|---|---|"]
+        lines += [f"| {question} | {answer} |" for question, answer in report.answers]
+        lines += ["", *(f"**Look at this:** {warning}." for warning in report.warnings), ""]
+    if report.answers and report.tables:
+        lines += ["## How it was tested", ""]
+    for paragraph in [*preface(report), *([f"**{quick_note(report)}**"] if report.quick else [])]:
         lines += [paragraph, ""]
-    lines += ["## What must hold", ""]
-    lines += ["| claim | measured | allowed | |", "|---|---|---|---|"]
-    lines += [
-        f"| {claim.text} | {claim.measured} | {claim.allowed} | {'holds' if claim.holds else '**does not hold**'} |"
-        for claim in report.claims
-    ]
+    if report.claims:
+        lines += ["## What must hold", "", "| claim | measured | allowed | |", "|---|---|---|---|"]
+    for claim in report.claims:
+        verdict = "holds" if claim.holds else "**does not hold**"
+        lines.append(f"| {claim.text} ({claim.experiment}) | {claim.measured} | {claim.allowed} | {verdict} |")
     for filled in report.tables:
         lines += ["", f"## {filled.table.title}", "", filled.table.caption, "", *table_lines(filled)]
     if figures:
@@ -213,7 +249,7 @@ def as_markdown(report: Report, figures: Sequence[Figure] = ()) -> str:
 
 def table_lines(filled: FilledTable) -> list[str]:
     """One table in Markdown; a group is named on the first of its lines."""
-    heads = ["", *filled.table.heads, "difference", "verdict"]
+    heads = ["", *filled.heads]
     lines = ["| " + " | ".join(heads) + " |", "|---|" + "---|" * (len(heads) - 1)]
     group = ""
     for row in filled.rows:
@@ -221,23 +257,38 @@ def table_lines(filled: FilledTable) -> list[str]:
             group = row.group
             lines.append(f"| **{group}** |" + " |" * (len(heads) - 1))
         verdict = f"{row.verdict} [{filled.reasons[row.why]}]" if row.why else row.verdict
-        cells = (row.label, row.paper, row.classic, row.ours, row.difference, verdict)
+        cells = (row.label, *filled.cells(row), verdict)
         lines.append("| " + " | ".join(cells) + " |")
     reasons = [f"[{letter}] {reason}" for reason, letter in filled.reasons.items()]
     return [*lines, "", "; ".join(reasons) + "."] if reasons else lines
 
 
-def preface() -> list[str]:
-    """Say how to read a report, in paragraphs of Markdown."""
+def preface(report: Report) -> list[str]:
+    """Say how to read the tables of a report, in paragraphs of Markdown."""
+    arms = (
+        "**Classic** is the paper's update as the paper describes it, with the settings of its authors' public "
+        "scripts; **ours** is `expunge.Memory`, judged by solvers that did not make its states."
+    )
+    if not report.tables:
+        return []
+    if report.own:
+        return [
+            "Small memories were drawn from your rows, edited, and compared with fits from nothing by other solvers. "
+            + arms,
+            "The difference is between ours and the classic arm's. Verdicts are computed from the numbers.",
+        ]
     return [
-        "The tables of *What a Deletion Certificate Covers, and Where It Expires*, recomputed. **Classic** is the "
-        "paper's update as the paper describes it, with the settings of its authors' public scripts; **ours** is "
-        "`expunge.Memory`, judged by solvers that did not make its states.",
+        f"The tables of *What a Deletion Certificate Covers, and Where It Expires*, recomputed. {arms}",
         "*Reproduced*: the same digits as printed. *Consistent*: within a factor of ten, or within three standard "
         "deviations of a count. The difference is between ours and the paper's; where the paper has no number, or only "
         "times on another machine, between ours and the classic arm's. Verdicts are computed; where digits differ, a "
         "letter leads to the reason.",
     ]
+
+
+def quick_note(report: Report) -> str:
+    """What a quick look leaves out."""
+    return "A quick look: few trials." if report.own else QUICK_NOTE
 
 
 def _made_with(report: Report) -> list[str]:
@@ -266,7 +317,7 @@ def _row(line: Line, numbers: Mapping[str, float], excuse: str) -> Row:
     step = apart = ""
     if line.unit == "milliseconds" or not line.paper:
         if classic is not None and ours is not None and line.sense != "same":
-            step, apart = _beside(classic, ours, line.sense)
+            step, apart = _beside(classic, ours, line.sense, line.unit)
     elif line.unit != "correlation":
         step = improvement(printed, ours, line.sense, line.unit)
         apart = difference(printed, ours, line.sense, line.unit)
@@ -284,11 +335,13 @@ def _row(line: Line, numbers: Mapping[str, float], excuse: str) -> Row:
     )
 
 
-def _beside(classic: MeasuredNumber, ours: MeasuredNumber, sense: str) -> tuple[str, str]:
+def _beside(classic: MeasuredNumber, ours: MeasuredNumber, sense: str, unit: str) -> tuple[str, str]:
     """Verdict and difference of the two arms."""
     if classic.value == ours.value:
         return "equal", "none"
     step = "better" if (ours.value < classic.value) == (sense == "lower") else "worse"
+    if unit == "count":
+        return step, f"{ours.value - classic.value:+,.0f}"
     if classic.value <= 0.0 or ours.value <= 0.0:
         return step, "none left" if ours.value == 0.0 else ""
     return step, factor(classic.value, ours.value)
@@ -322,7 +375,12 @@ def _command(name: str, manifest: Mapping[str, Any]) -> str:
     if manifest["quick"]:
         words.append("--quick")
     if isinstance(keys := settings.get("keys"), dict):
-        words += ["--keys", keys["source"], "--sigma", str(keys["sigma"]), "--nu", str(keys["nu"])]
+        words += ["--keys", keys["source"]]
+        columns = keys.get("columns", [])
+        # Coordinates of a list, name[0], are no columns of the file; what has a comma cannot be listed.
+        if columns and not any("[" in column or "," in column for column in columns):
+            words += ["--key-columns", ",".join(columns)]
+        words += ["--sigma", str(keys["sigma"]), "--nu", str(keys["nu"])]
     if isinstance(clinical := settings.get("clinical"), str):
         words += ["--clinical", clinical]
     return shlex.join(words)

@@ -1,19 +1,21 @@
-"""Commands that ask and change nothing: read, search, warranties, prove."""
+"""Commands that ask and change nothing: read, search, nearest, warranties, prove."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from expunge.cli.command_definition import command
 from expunge.cli.context import CommandContext, print_json_lines, write_file
 from expunge.cli.options import MemoryArgument
-from expunge.cli.vector_arguments import VECTOR_HELP, parse_vectors
+from expunge.cli.vector_arguments import VECTOR_HELP, KeyArguments, parse_keys
 from expunge.errors import InputError
+from expunge.problem.tolerances import NEARBY
 
 if TYPE_CHECKING:
+    from expunge.preprocessing import Preprocessing
     from expunge.store import StoredMemory
     from expunge.types import Matrix
 
@@ -25,6 +27,9 @@ AtOption = Annotated[list[str] | None, typer.Option("--at", metavar="VECTOR", he
 LikeOption = Annotated[str | None, typer.Option("--like", metavar="ID", help="Use the key of this entry as the query.")]
 
 
+CountOption = Annotated[int, typer.Option("--count", "-n", metavar="N", help="How many entries to list.", min=1)]
+
+
 def register(app: typer.Typer) -> None:
     """Register the commands."""
     command(
@@ -32,8 +37,9 @@ def register(app: typer.Typer) -> None:
         "read",
         panel=PANEL,
         examples=[
-            "expunge read icu-7 --at 0.1,-0.4,0.2,1.1,0.3,-0.2",
-            "expunge read icu-7 --at @queries.npy --json",
+            "expunge read icu-7 --at HR=80,SpO2=97",
+            "expunge read vectors --at 0.1,-0.4,0.2,1.1,0.3,-0.2",
+            "expunge read vectors --at @queries.npy --json",
             "expunge read icu-7 --like stay-35479615/h016",
         ],
     )(read)
@@ -43,10 +49,20 @@ def register(app: typer.Typer) -> None:
         panel=PANEL,
         examples=[
             "expunge search notes --at @question.npy",
-            "expunge search icu-7 --at 0.1,-0.4,0.2,1.1,0.3,-0.2 -n 10",
+            "expunge search icu-7 --at HR=80,SpO2=97 -n 10",
             "expunge search notes --like susan/2023-04-27/03 --json",
         ],
     )(search)
+    command(
+        app,
+        "nearest",
+        panel=PANEL,
+        examples=[
+            "expunge nearest icu-7 --at HR=80,SpO2=97",
+            "expunge nearest notes --like susan/2023-04-27/03 -n 10",
+            "expunge nearest notes --at @question.npy --live --json",
+        ],
+    )(nearest)
     command(
         app,
         "warranties",
@@ -72,23 +88,40 @@ def register(app: typer.Typer) -> None:
 def read(context: CommandContext, name: MemoryArgument, at: AtOption = None, like: LikeOption = None) -> None:
     """Read a memory: the mean of its values near a query.
 
-    Prints the readout o(q) = Σακv / Σακ at each query, and the gate score, which is positive where the memory knows
-    its way about and negative where it does not.
+    Prints the readout o(q) = Σακv / Σακ at each query, and whether the query is inside the boundary of what the memory
+    knows: the distance is that of the gate score to the boundary 1 − 2ρ, positive inside. Where no entry is nearby
+    (every similarity is below 0.001) the readout is a mean of values that are all far away, and says little.
+
+    Of a memory with more than 10,000 entries only those that have a weight are loaded and checked; "checked" says so
+    with --json. `verify store` checks every entry.
     """
     with context.store() as store:
         memory = store[name]
-        queries = _queries(memory, at, like)
-        answers, scores = memory.read(queries), memory.score(queries)
-    rows = list(zip(answers.tolist(), scores.tolist(), strict=True))
+        queries, filled = _queries(context, memory, at, like)
+        answers, judgements, preprocessing, checked = memory.ask(
+            lambda active: (active.read(queries).tolist(), active.judge(queries), active.columns, active.checked)
+        )
+    rows = list(zip(answers, judgements, strict=True))
     if context.as_json:
-        print_json_lines({"readout": readout, "score": score} for readout, score in rows)
+        print_json_lines(
+            {"readout": readout, **_by_name(readout, names, preprocessing), **vars(judgement), "checked": checked}
+            for (readout, judgement), names in zip(rows, filled, strict=True)
+        )
         return
-    from expunge.cli.output import listing
+    from expunge.cli.output import fields, judgement_line, judgement_text, listing, value_lines, value_text
 
+    if len(rows) == 1:
+        (readout, judgement), *_ = rows
+        context.out.print(
+            fields([("query", judgement_line(judgement)), ("readout", value_lines(readout, preprocessing))])
+        )
+        return
     cells = [
-        [str(place), ", ".join(f"{x:.6g}" for x in row), f"{score:+.4g}"] for place, (row, score) in enumerate(rows)
+        [str(place), judgement_text(judgement), f"{judgement.distance:+.4g}", value_text(readout, preprocessing)]
+        for place, (readout, judgement) in enumerate(rows)
     ]
-    context.out.print(listing(["query", "readout", "score"], cells, right=["query", "score"]))
+    columns = ["query", "where", "distance", "readout"]
+    context.out.print(listing(columns, cells, right=["query", "distance"], whole=True))
 
 
 def search(
@@ -96,38 +129,78 @@ def search(
     name: MemoryArgument,
     at: AtOption = None,
     like: LikeOption = None,
-    count: Annotated[int, typer.Option("--count", "-n", metavar="N", help="How many entries to list.", min=1)] = 5,
+    count: CountOption = 5,
 ) -> None:
     """List the entries that carry the answer at a query.
 
     The share is an entry's part in the weighted mean that `read` gives; similarity is the kernel's, from 0 to 1.
+    Entries without weight have no share and are left out, however near they are. `nearest` lists every entry by
+    distance instead.
     """
     with context.store() as store:
         memory = store[name]
-        queries = _queries(memory, at, like)
-        if len(queries) != 1:
-            raise InputError(f"search takes one query, not {len(queries)}")
-        hits = memory.search(queries[0], count)
+        query = _one_query(context, memory, at, like)
+        hits = memory.search(query, count)
+        judgement = memory.judge(query)[0] if hits else None
     if context.as_json:
-        print_json_lines(
-            {
-                "id": hit.id,
-                "share": hit.share,
-                "similarity": hit.similarity,
-                "value": hit.value,
-                "subject": hit.subject,
-                "payload": hit.payload,
-            }
-            for hit in hits
-        )
+        print_json_lines({**vars(hit), "nearby": hit.similarity >= NEARBY} for hit in hits)
         return
-    from expunge.cli.output import listing, snippet
+    if judgement is None:
+        context.note(f"{name!r} is empty: there is nothing to find")
+        return
+    from expunge.cli.output import judgement_line, listing, similarity_text, snippet
 
+    context.out.print(f"query: {judgement_line(judgement)}")
+    # Far from everything a share is a ratio of two numbers that are both nil.
+    columns = [*(["share"] if judgement.nearby else []), "similarity", "id", "subject", "payload"]
     cells = [
-        [f"{hit.share:.1%}", f"{hit.similarity:.3f}", hit.id, hit.subject or "", snippet(hit.payload)] for hit in hits
+        [f"{hit.share:.1%}", similarity_text(hit.similarity), hit.id, hit.subject or "", snippet(hit.payload)]
+        for hit in hits
     ]
-    columns = ["share", "similarity", "id", "subject", "payload"]
-    context.out.print(listing(columns, cells, right=columns[:2]))
+    rows = [row[-len(columns) :] for row in cells]
+    context.out.print(listing(columns, rows, right=["share", "similarity"]))
+
+
+def nearest(
+    context: CommandContext,
+    name: MemoryArgument,
+    at: AtOption = None,
+    like: LikeOption = None,
+    count: CountOption = 5,
+    live: Annotated[bool, typer.Option("--live", help="Leave archived entries out.")] = False,
+) -> None:
+    """List the entries whose keys are nearest to a query.
+
+    Every entry counts, whatever it weighs, and archived ones too; `search` lists those that carry the answer instead.
+    The distance is Euclidean, in key coordinates, and equal distances are ordered by id. Certificates speak of `read`
+    and `search`, not of this list: an entry whose removal changes no answer still goes from here.
+    """
+    with context.store() as store:
+        memory = store[name]
+        found = memory.nearest(_one_query(context, memory, at, like), count, archived=not live)
+    if context.as_json:
+        print_json_lines(vars(one) for one in found)
+        return
+    if not found:
+        context.note(f"{name!r} is empty: there is nothing to find")
+        return
+    from expunge.cli.output import listing, similarity_text, snippet
+
+    if found[0].similarity < NEARBY:
+        context.out.print("no entry nearby: these are the nearest, and far")
+    cells = [
+        [
+            f"{one.distance:.4g}",
+            similarity_text(one.similarity),
+            "archived" if one.archived else f"{one.weight:.3g}",
+            one.id,
+            one.subject or "",
+            snippet(one.payload),
+        ]
+        for one in found
+    ]
+    columns = ["distance", "similarity", "weight", "id", "subject", "payload"]
+    context.out.print(listing(columns, cells, right=columns[:3]))
 
 
 def warranties(
@@ -189,8 +262,8 @@ def prove(
     """
     from expunge.cli.output import duration_text, fields, group_sizes
 
-    with context.store() as store, context.progress(f"Proving {name}", None):
-        proof = store[name].prove()
+    with context.store() as store, context.stages(f"Proving {name}") as told:
+        proof = store[name].prove(progress=lambda bits, left: told(f"{left} entries at {bits} bits", 0, left))
     if out is not None:
         write_file(out, proof.to_bytes(), force=force)
     groups = group_sizes(proof)
@@ -222,16 +295,37 @@ def prove(
         raise typer.Exit(1)
 
 
-def _queries(memory: StoredMemory, at: list[str] | None, like: str | None) -> Matrix:
-    import numpy as np
-
+def _queries(
+    context: CommandContext,
+    memory: StoredMemory,
+    at: list[str] | None,
+    like: str | None,
+) -> KeyArguments:
     if bool(at) == (like is not None):
         raise InputError("say where to ask: --at VECTOR, or --like ID, and one of them")
     if like is not None:
-        if like not in memory.ids:
-            raise InputError(f"no live entry has id {like!r}")
-        return np.asarray(memory.keys[memory.ids.index(like)])[None, :]
-    parts = [parse_vectors(text, "--at") for text in at or []]
-    if len({part.shape[1] for part in parts}) > 1:
-        raise InputError("--at: the queries differ in their number of coordinates")
-    return np.vstack(parts)
+        keys, (_, ids, *_) = memory.version.columns(archived=True)
+        if like not in ids:
+            raise InputError(f"no entry has id {like!r}, live or archived")
+        return KeyArguments(keys[[ids.index(like)]], [[]])
+    columns, dimension = memory.ask(lambda active: (active.columns, active.dimension))
+    found = parse_keys(at or [], "--at", columns, dimension)
+    used = found.note(columns)
+    if used is not None:
+        context.note(used)
+    return found
+
+
+def _one_query(context: CommandContext, memory: StoredMemory, at: list[str] | None, like: str | None) -> Matrix:
+    queries = _queries(context, memory, at, like).keys
+    if len(queries) != 1:
+        raise InputError(f"one query at a time, not {len(queries)}")
+    return queries
+
+
+def _by_name(readout: list[float], filled: list[str], preprocessing: Preprocessing | None) -> dict[str, Any]:
+    """A readout by the names of the value columns, and which key columns were filled; nothing without columns."""
+    if preprocessing is None:
+        return {}
+    names = [column.name for column in preprocessing.values]
+    return {"values": dict(zip(names, readout, strict=True)), "filled": filled}

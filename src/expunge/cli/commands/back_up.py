@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from expunge.cli.command_definition import command
-from expunge.cli.context import CommandContext, read_file
+from expunge.cli.context import CommandContext, print_json_lines, read_file
 from expunge.errors import InputError
 
 __all__ = ["register"]
@@ -26,6 +26,12 @@ def register(app: typer.Typer) -> None:
     )(backup)
     command(
         app,
+        "backups",
+        panel=PANEL,
+        examples=["expunge backups monday.db tuesday.db", "expunge backups *.backup --subject patient-17"],
+    )(backups)
+    command(
+        app,
         "restore",
         panel=PANEL,
         examples=[
@@ -34,6 +40,41 @@ def register(app: typer.Typer) -> None:
             "--signing-key expunge.db.key --ledger log.jsonl --checkpoint kept.txt",
         ],
     )(restore)
+
+
+def backups(
+    context: CommandContext,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Backups of this store.")],
+    subject: Annotated[
+        str | None, typer.Option("--subject", metavar="NAME", help="Count the entries of this person, too.")
+    ] = None,
+) -> None:
+    """Say which backups still hold what was erased.
+
+    An erasure does not reach backups. Counts, in each, the entries that the ledger says were erased since, and those
+    of a person by name. Destroy a backup that holds any when its time has come.
+    """
+    from expunge.cli.output import listing
+
+    with context.store() as store, context.progress("Scanning", None):
+        found = store.scan_backups(*files, subject=subject)
+    if context.as_json:
+        print_json_lines(vars(scan) for scan in found)
+    else:
+        columns = ["file", "newest leaf", "leaves", "entries", "erased since"]
+        columns += [] if subject is None else [f"of {subject}", "requests"]
+        rows = [
+            [
+                scan.file,
+                (scan.time or "").replace("T", " ").rstrip("Z"),
+                f"0-{scan.leaves - 1}" if scan.leaves else "",
+                str(scan.entries),
+                "not known" if scan.erased is None else str(scan.erased),
+                *([] if subject is None else [str(scan.of_subject), str(scan.requested)]),
+            ]
+            for scan in found
+        ]
+        context.out.print(listing(columns, rows, right=columns[3:]))
 
 
 def backup(
@@ -76,23 +117,27 @@ def restore(
     that this key signs. Content that was erased after the backup never reaches the new database. Without --ledger,
     erasures made after the backup are not known and not applied.
     """
-    from expunge.cli.commands.sign_heads import parse_head
-    from expunge.cli.output import counted, fields
+    from expunge.cli.head_files import parse_head
+    from expunge.cli.output import counted, fields, joint_rows
+    from expunge.ledger.signer_uri import file_of
 
     if context.signing_key is None:
         raise InputError("the restored store continues its ledger: give --signing-key with the key of the old store")
-    if not context.signing_key.exists():
-        raise InputError(f"there is no key file at {context.signing_key}; restoring needs the key of the old store")
+    key = file_of(context.signing_key)
+    if key is not None and not key.exists():
+        raise InputError(f"there is no key file at {key}; restoring needs the key of the old store")
     beside = None if ledger is None else Path(f"{ledger}.checkpoint")
     if checkpoint is None and beside is not None and beside.is_file():
         # What expunge log --out writes beside it: a ledger that was cut would bring back what was erased.
         checkpoint = beside
+    listed = None if ledger is None else Path(f"{ledger}.cases")
+    cases = _case_numbers(listed) if listed is not None and listed.is_file() else None
     kept = None if checkpoint is None else parse_head(read_file(checkpoint))[1]
     new = context.file is not None and not context.file.exists()
     done = False
     try:
         with context.store(create=True) as store, context.progress("Restoring", None):
-            result = store.restore(file, ledger=ledger, checkpoint=kept)
+            result = store.restore(file, ledger=ledger, checkpoint=kept, cases=cases)
             size = store.size
             done = True
     finally:
@@ -101,8 +146,9 @@ def restore(
             for end in ("", "-wal", "-shm"):
                 Path(f"{context.file}{end}").unlink(missing_ok=True)
     erased = sum(len(names) for names in result.erased_again.values())
+    ended = sum(len(names) for names in result.retained.applied.values())
     context.show(
-        {**vars(result), "leaves": size},
+        {**vars(result), "retained": result.retained.to_json(), "leaves": size},
         fields(
             [
                 ("restored", ", ".join(result.memories) or "nothing"),
@@ -117,7 +163,18 @@ def restore(
                     if result.holds_lost
                     else "",
                 ),
+                (
+                    "REQUESTS LOST",
+                    f"{counted(result.requests_lost, 'erasure')} requested after the backup, with a delay: request "
+                    "them again"
+                    if result.requests_lost
+                    else "",
+                ),
+                ("ended since", f"{counted(ended, 'entry')} erased" if ended else ""),
+                *joint_rows(result.retained),
+                ("cases", f"{counted(result.cases_lost, 'case')} did not come back" if result.cases_lost else ""),
                 ("ledger", f"{size} leaves"),
+                ("checked", f"erasures re-applied: {result.erasures} of {result.erasures}"),
             ]
         ),
     )
@@ -125,3 +182,11 @@ def restore(
         context.note("No --ledger: erasures made after the backup are not known here.")
     elif checkpoint is None:
         context.note(f"No {beside} and no --checkpoint: a ledger that was cut short would not be noticed.")
+
+
+def _case_numbers(path: Path) -> list[int]:
+    """The numbers of the cases that were not erased when a ledger was written."""
+    try:
+        return [int(line) for line in read_file(path).decode("ascii").split()]
+    except ValueError:
+        raise InputError(f"{path} does not list the numbers of cases") from None

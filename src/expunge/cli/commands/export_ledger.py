@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from expunge.cli.command_definition import command
-from expunge.cli.commands.sign_heads import head_content, parse_head
 from expunge.cli.context import CommandContext, jsonable, print_json_lines, read_file, write_file
 from expunge.cli.evidence_files import save_bundle
+from expunge.cli.head_files import head_content, parse_head
 from expunge.cli.options import ForceOption
 from expunge.errors import InputError
 
@@ -73,7 +73,8 @@ def log(
             "--out",
             metavar="FILE",
             help="With INDEX: write the signed receipt, and its inclusion proof beside it (.tlog-proof). "
-            "Without: write every leaf, one per line, and the head beside it (.checkpoint).",
+            "Without: write every leaf, one per line, the head beside it (.checkpoint), and which cases a restore may "
+            "bring back (.cases).",
         ),
     ] = None,
     head: HeadOption = None,
@@ -173,14 +174,17 @@ def _show_leaf(context: CommandContext, store: Store, index: int, out: Path | No
 
 
 def _write_log(context: CommandContext, store: Store, out: Path) -> None:
-    head_file = Path(f"{out}.checkpoint")
-    _require_new(head_file)
+    head_file, cases_file = Path(f"{out}.checkpoint"), Path(f"{out}.cases")
+    for file in (head_file, cases_file):
+        _require_new(file)
     note = store.export_ledger(out)
     write_file(head_file, note.to_bytes())
+    write_file(cases_file, "".join(f"{number}\n" for number in store.case_numbers()).encode())
     head, _ = parse_head(note.to_bytes())
     context.show(
-        {**head_content(head), "log": out, "checkpoint": head_file},
-        f"{out}: {head.size} leaves\n{head_file}: the head that they lead to",
+        {**head_content(head), "log": out, "checkpoint": head_file, "cases": cases_file},
+        f"{out}: {head.size} leaves\n{head_file}: the head that they lead to\n"
+        f"{cases_file}: the cases that are not erased, by number, for a restore",
     )
 
 
@@ -203,7 +207,7 @@ def _list_leaves(context: CommandContext, store: Store, memory: str | None, coun
         [str(row["index"]), row["time"].replace("T", " ").rstrip("Z"), row["kind"], row["name"] or "", row["what"]]
         for row in rows
     ]
-    context.out.print(listing(["leaf", "time (UTC)", "outcome", "memory", "what"], cells, right=["leaf"]))
+    context.out.print(listing(["leaf", "time (UTC)", "outcome", "memory", "what"], cells, right=["leaf"], whole=True))
     if store.size > len(rows):
         context.note(f"{store.size} leaves in all")
 
@@ -215,6 +219,7 @@ def _names_by_uuid(store: Store) -> dict[str, str]:
 def _summary(leaf: Leaf) -> dict[str, Any]:
     """Time and gist of a leaf."""
     from expunge.cli.output import counted, erasure_complete
+    from expunge.ledger.event import FOUND
     from expunge.ledger.receipt_format import PREDICATE_TYPE
     from expunge.ledger.receipt_parsing import parse_predicate
     from expunge.store import parse_event
@@ -222,12 +227,19 @@ def _summary(leaf: Leaf) -> dict[str, Any]:
     if leaf.statement.predicate_type != PREDICATE_TYPE:
         event = parse_event(leaf.statement)
         facts = jsonable(event.facts)
-        if event.kind == "subject_erased":
+        if event.kind in ("subject_erased", "erased"):
             erased = sum(part["entries"] for part in facts["memories"])
             what = f"summary: {counted(erased, 'entry')} in {counted(len(facts['memories']), 'memory')}"
+            what += f", ended by {facts['due']}" if facts.get("due") else ""
+            what += f", {facts['held']} kept by holds" if facts.get("held") else ""
             what += "" if erasure_complete({"facts": facts}) else ", NOT COMPLETE"
+        elif event.kind == "mirror_checked":
+            sums = {word: sum(part[word] for part in facts["findings"]) for word in FOUND}
+            leaves = ", ".join(str(part["leaf"]) for part in facts["findings"])
+            what = ", ".join(f"{count} {word.replace('_', ' ')}" for word, count in sums.items() if count)
+            what += f", of leaf {leaves}" if len(facts["findings"]) < 4 else f", of {len(facts['findings'])} leaves"
         else:
-            what = ", ".join(f"{word} {fact}" for word, fact in facts.items())
+            what = ", ".join(f"{word} {fact}" for word, fact in facts.items() if fact is not None)
         return {"kind": leaf.kind, "edit": None, "time": event.time, "what": what}
     stated = parse_predicate(leaf.statement)
     parts = [counted(stated.applied.count, "entry") if stated.applied.count else ""]

@@ -10,7 +10,7 @@ import typer
 
 from expunge.cli.command_definition import command
 from expunge.cli.context import CommandContext, write_file
-from expunge.errors import StoreError
+from expunge.errors import InputError, StoreError
 
 __all__ = ["register"]
 
@@ -25,6 +25,7 @@ def register(app: typer.Typer) -> None:
             "expunge keygen ward.pem",
             "EXPUNGE_PASSPHRASE='long and random' expunge keygen ward.pem",
             "expunge keygen w1.pem --witness witness.example/w1",
+            "expunge keygen w2.pem --witness witness.example/w2 --ml-dsa",
             "expunge --signing-key ward.pem create icu-7 hours.csv --sigma 2 --nu 0.4",
         ],
     )(keygen)
@@ -43,6 +44,12 @@ def keygen(
             help="A witness of this name will cosign with it: write its verifier key too, as .vkey.",
         ),
     ] = None,
+    ml_dsa: Annotated[
+        bool,
+        typer.Option(
+            "--ml-dsa", help="With --witness: an ML-DSA-44 key, which new witnesses should have, not Ed25519."
+        ),
+    ] = False,
 ) -> None:
     """Make a signing key for receipts, or for a witness of a log.
 
@@ -52,6 +59,9 @@ def keygen(
     from expunge.ledger.note import NoteAlgorithm, NoteKey
     from expunge.ledger.signing import SigningKey, save_signing_key, save_verifying_key
 
+    if ml_dsa:
+        _make_ml_dsa(context, path, witness)
+        return
     public = path.parent / f"{path.name.removesuffix('.pem')}.pub"
     verifier = public.with_suffix(".vkey") if witness is not None else None
     for file in filter(None, (path, public, verifier)):
@@ -78,4 +88,28 @@ def keygen(
         f"public   {public}  (give it to whoever verifies)",
         f"key id   {key.key_id}",
         *([] if verifier is None else [f"witness  {verifier}  (goes with --witness)"]),
+    )
+
+
+def _make_ml_dsa(context: CommandContext, path: Path, witness: str | None) -> None:
+    """A witness's ML-DSA-44 key; its public half has no file but the verifier key."""
+    from expunge.ledger.checkpoint import Witness
+    from expunge.ledger.mldsa import MldsaSigningKey
+    from expunge.ledger.signing import write_key_file
+
+    if witness is None:
+        raise InputError("--ml-dsa goes with --witness: receipts and heads are not signed with ML-DSA")
+    verifier = path.parent / f"{path.name.removesuffix('.pem')}.vkey"
+    for file in (path, verifier):
+        if os.path.lexists(file):
+            raise StoreError(f"{file} exists; a key is never overwritten", code="signing-key-exists")
+    passphrase = context.passphrase
+    key = MldsaSigningKey.generate()
+    named = Witness(witness, key).verifier.to_text()
+    write_key_file(path, key.to_pem(passphrase), 0o600)
+    write_file(verifier, f"{named}\n".encode())
+    context.show(
+        {"private": path, "encrypted": passphrase is not None, "witness": named, "verifier": verifier},
+        f"private  {path}  (keep it; mode 0600{', encrypted' if passphrase else ''})",
+        f"witness  {verifier}  (goes with --witness)",
     )

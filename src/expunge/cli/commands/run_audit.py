@@ -18,16 +18,37 @@ import typer
 
 from expunge.cli.command_definition import command, group
 from expunge.cli.context import CommandContext
+from expunge.cli.table_options import (
+    AlsoMissingOption,
+    DecimalOption,
+    DelimiterOption,
+    EncodingOption,
+    FormatOption,
+    HeaderOption,
+    IdColumnOption,
+    KeyColumnsOption,
+    LeaveOutOption,
+    MissingOption,
+    ScaleOption,
+    SkipLinesOption,
+    SubjectColumnOption,
+    ValueColumnsOption,
+    table_options,
+)
 from expunge.errors import InputError
 
 if TYPE_CHECKING:
     from expunge.audit.engine import FinishedRun, Plan
     from expunge.audit.task_record import TaskRecord
+    from expunge.tables import TableOptions
 
 __all__ = ["AUDITS", "register"]
 
 # What the help says of each; those that take one's own keys say so in an example.
 AUDITS = {
+    "rows": """Look at your own rows: weights, what can go, when certificates expire.
+
+    All rows are fitted; then rows arrive one by one, and certificates that still hold are counted. Needs --keys.""",
     "expiry": """Follow a certificate until it expires (Example 1).
 
     Three keys, one of which weighs nothing and is dropped, and a fourth that would make it weigh something: what that
@@ -57,7 +78,7 @@ AUDITS = {
 
     With --keys, those that take one's own keys.""",
 }
-OWN_KEYS = ("deletion", "projection", "latency", "sequential", "streaming", "all")
+OWN_KEYS = ("rows", "deletion", "projection", "latency", "sequential", "streaming", "all")
 
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the results go, one folder per audit.")]
 JobsOption = Annotated[int | None, typer.Option("--jobs", metavar="N", help="Workers; else one per core.", min=1)]
@@ -66,9 +87,6 @@ ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue what is i
 KeysOption = Annotated[
     Path | None,
     typer.Option("--keys", metavar="FILE", help="Audit these keys (CSV, JSONL, Parquet, NPY)."),
-]
-ColumnsOption = Annotated[
-    str | None, typer.Option("--key-columns", metavar="NAMES", help="Which columns are keys; else k*.")
 ]
 SigmaOption = Annotated[
     float | None, typer.Option("--sigma", metavar="S", help="Width, with --keys; else the median distance.")
@@ -99,6 +117,8 @@ def register(app: typer.Typer) -> None:
     for name, text in AUDITS.items():
         folder = f"--out {name}-audit" if name != "all" else "--out audit"
         examples = [f"expunge audit {name} --quick {folder}", f"expunge audit {name} {folder} --resume"]
+        if name == "rows":
+            examples = []
         if name in OWN_KEYS:
             examples.append(f"expunge audit {name} {folder} --keys mine.npy --sigma 2")
         command(audit, name, examples=examples)(_command(name, text))
@@ -131,22 +151,36 @@ def _command(name: str, text: str) -> Callable[..., None]:
         quick: QuickOption = False,
         resume: ResumeOption = False,
         keys: KeysOption = None,
-        key_columns: ColumnsOption = None,
         sigma: SigmaOption = None,
         nu: NuOption = None,
         clinical: ClinicalOption = None,
         backend: BackendOption = "local",
         address: AddressOption = None,
+        key_columns: KeyColumnsOption = None,
+        value_columns: ValueColumnsOption = None,
+        id_column: IdColumnOption = None,
+        subject_column: SubjectColumnOption = None,
+        leave_out: LeaveOutOption = None,
+        missing: MissingOption = None,
+        also_missing: AlsoMissingOption = None,
+        scale: ScaleOption = None,
+        delimiter: DelimiterOption = None,
+        decimal: DecimalOption = None,
+        encoding: EncodingOption = None,
+        header: HeaderOption = None,
+        skip_lines: SkipLinesOption = None,
+        file_format: FormatOption = None,
     ) -> None:
-        from expunge.audit.experiments import EXPERIMENTS, load_experiment
+        given = locals()
+        from expunge.audit.experiments import EXPERIMENTS, OWN_ROWS, load_experiment
 
-        plan = _plan(keys, key_columns, sigma, nu, clinical, quick)
+        plan = _plan(context, keys, table_options(given), sigma, nu, clinical, quick)
         if plan.clinical is not None and name != "all" and not load_experiment(name).clinical:
             able = ", ".join(one for one in EXPERIMENTS if load_experiment(one).clinical)
             raise InputError(f"{name} takes no stays of one's own; --clinical goes with {able}, or all")
         names = [name] if name != "all" else list(EXPERIMENTS)
         if name == "all" and plan.keys is not None:
-            names = [one for one in names if load_experiment(one).own_keys]
+            names = [OWN_ROWS, *(one for one in names if load_experiment(one).own_keys)]
         _run(context, names, out, plan, jobs, resume, backend, address)
 
     run.__doc__ = text
@@ -154,28 +188,38 @@ def _command(name: str, text: str) -> Callable[..., None]:
 
 
 def _plan(
+    context: CommandContext,
     keys: Path | None,
-    columns: str | None,
+    options: TableOptions,
     sigma: float | None,
     nu: float | None,
     clinical: Path | None,
     quick: bool,
 ) -> Plan:
     from expunge.audit.engine import Plan
+    from expunge.tables import OWN_VALUES, TableOptions, read_table
 
     if keys is None:
-        for option, value in (("--key-columns", columns), ("--sigma", sigma), ("--nu", nu)):
+        for option, value in (("--key-columns", options.keys), ("--sigma", sigma), ("--nu", nu)):
             if value is not None:
                 raise InputError(f"{option} goes with --keys; the paper's settings are fixed")
+        if options != TableOptions():
+            raise InputError("options that say how a table is read go with --keys")
         if clinical is not None and not clinical.exists():
             raise InputError(f"there is no {clinical} to read the clinical regime from")
         return Plan(quick=quick, clinical=None if clinical is None else str(clinical.resolve()))
     if clinical is not None:
         raise InputError("--clinical is for the paper's clinical regime, and --keys does without it")
     from expunge.audit.own_keys import own_plan
-    from expunge.datasets.table_files import read_keys
 
-    return own_plan(read_keys(keys, columns), source=keys.name, sigma=sigma, nu=nu, quick=quick)
+    table = read_table(keys, options)
+    names = tuple(column.name for column in table.preprocessing.keys) if table.named else None
+    plan = own_plan(table.keys, source=keys.name, sigma=sigma, nu=nu, quick=quick, names=names)
+    for notice in table.notices:
+        # An audit has values of its own.
+        if notice != OWN_VALUES:
+            context.note(notice)
+    return plan
 
 
 def _run(

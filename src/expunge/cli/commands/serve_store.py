@@ -1,8 +1,7 @@
-"""``expunge serve``, ``token`` and ``mcp``: a store over HTTP, the tokens of its clients, and a memory over MCP."""
+"""``expunge serve`` and ``token``: a store over HTTP, and the tokens of its clients."""
 
 from __future__ import annotations
 
-import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from expunge.cli.command_definition import command, group
 from expunge.cli.context import CommandContext, make_console, print_json_lines
+from expunge.cli.options import parse_duration
 from expunge.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ __all__ = ["register"]
 
 PANEL = "Serve"
 DEMO_FOLDER = Path("expunge-demo")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_LIFETIME = re.compile(r"([0-9]{1,6})([smhd])")
 
 
 def register(app: typer.Typer) -> None:
@@ -54,17 +52,6 @@ def register(app: typer.Typer) -> None:
     command(tokens, "list", examples=["expunge token list", "expunge token list --json"])(list_tokens)
     command(tokens, "revoke", examples=["expunge token revoke 5b3f9a0c12de"])(revoke)
     app.add_typer(tokens, rich_help_panel=PANEL)
-    command(
-        app,
-        "mcp",
-        panel=PANEL,
-        examples=[
-            "expunge mcp",
-            "expunge --store sqlite:///agent.db mcp --embed minilm",
-            "expunge mcp --transport http --port 8000",
-            "expunge mcp --embed my_package.vectors:embed --sigma 0.8",
-        ],
-    )(mcp)
 
 
 def serve(
@@ -91,11 +78,23 @@ def serve(
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="N", help="Seconds that an edit waits for another.", min=0.1, max=3600)
     ] = 30.0,
+    keep_cases: Annotated[
+        int | None,
+        typer.Option("--keep-cases", metavar="DAYS", help="Erase cases and actors that are older.", min=1),
+    ] = None,
+    retain_every: Annotated[
+        float,
+        typer.Option("--retain-every", metavar="SECONDS", help="Erase what has ended; 0 leaves it to expunge retain."),
+    ] = 60.0,
     body_bytes: Annotated[int, typer.Option("--max-body", metavar="N", help="Bytes of a body.", min=1024)] = 8 << 20,
     dimension: Annotated[
         int, typer.Option("--max-dimension", metavar="N", help="Coordinates of a vector.", min=1)
     ] = 4096,
     batch: Annotated[int, typer.Option("--max-batch", metavar="N", help="Entries of a batch.", min=1)] = 1000,
+    memory_budget: Annotated[
+        str | None,
+        typer.Option("--memory-budget", metavar="SIZE", help="Bytes for loaded memories, per worker, as in 3G."),
+    ] = None,
 ) -> None:
     """Serve the store over HTTP, with the page.
 
@@ -105,9 +104,10 @@ def serve(
     from expunge.service import require
 
     require()
-    from expunge.service.server import Address
+    from expunge.service.address import Address
     from expunge.service.server import serve as run
     from expunge.service.settings import Limits, Settings
+    from expunge.store import byte_count
 
     address = Address(host, port, tls_cert, tls_key, insecure).resolved()
     if report is not None and not report.exists():
@@ -118,9 +118,15 @@ def serve(
     settings = Settings(
         url=context.url,
         signing_key=context.signing_key,
+        head_key=context.head_key,
+        pepper=context.pepper,
+        origin=context.ledger_name,
         timeout=timeout,
         report=None if report is None else report.resolve(),
         tls=address.tls,
+        keep_cases=keep_cases,
+        retain_seconds=max(0.0, retain_every),
+        memory_budget=byte_count(memory_budget),
         limits=Limits(body_bytes=body_bytes, dimension=dimension, batch=batch),
     )
     link = address.url if token is None else f"{address.url}#token={token}"
@@ -195,45 +201,6 @@ def revoke(
     context.show(_token_content(token), f"{token.name} is revoked")
 
 
-def mcp(
-    context: CommandContext,
-    memory: Annotated[str, typer.Option("--memory", metavar="NAME", help="The memory to keep notes in.")] = "notes",
-    embed: Annotated[
-        str, typer.Option("--embed", metavar="words|minilm|MODULE:FUNCTION", help="What turns texts into keys.")
-    ] = "words",
-    sigma: Annotated[float, typer.Option("--sigma", metavar="S", help="Width of the kernel.")] = 1.0,
-    nu: Annotated[float, typer.Option("--nu", metavar="N", help="Sparsity in (0, 1].")] = 0.5,
-    transport: Annotated[str, typer.Option("--transport", metavar="stdio|http", help="How clients connect.")] = "stdio",
-    host: Annotated[str, typer.Option("--host", metavar="NAME", help="With http: where to listen.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", metavar="N", help="With http: on which port.", min=1, max=65535)
-    ] = 8000,
-) -> None:
-    """Serve a memory to agents over MCP.
-
-    The tools remember, recall, forget, forget_subject, warranties and verify_receipt, over standard input and output or
-    HTTP (at /mcp, without authentication: for this machine only). Texts are embedded here: by hashed words, by the
-    offline model minilm (extra: embeddings), or by a function of yours. The memory begins with nothing; its cap follows
-    its size in recorded rebuilds.
-    """
-    if transport not in ("stdio", "http"):
-        raise InputError(f"--transport is stdio or http, not {transport!r}")
-    from expunge.integrations.embedding import find_embedding
-    from expunge.integrations.mcp import make_server
-    from expunge.problem.problem import Problem
-
-    # What cannot be served should not leave an empty store behind.
-    Problem.of([[0.0]], sigma=sigma, nu=nu)
-    function = find_embedding(embed)
-    with context.store(create=True) as store:
-        server = make_server(store, memory=memory, embed=function, sigma=sigma, nu=nu)
-        if transport == "stdio":
-            server.run()
-        else:
-            context.note(f"http://{host}:{port}/mcp")
-            server.run("streamable-http", host=host, port=port)
-
-
 def _demo_context(context: CommandContext, folder: Path) -> CommandContext:
     """The context of the demo's store, which is made unless it is there."""
     file = folder / "expunge.db"
@@ -269,10 +236,7 @@ def _demo_token(context: CommandContext, demo: bool) -> str | None:
 def _lifetime(text: str | None) -> float | None:
     if text is None:
         return None
-    found = _LIFETIME.fullmatch(text)
-    if found is None:
-        raise InputError(f"--expires is a number with s, m, h or d behind it, as in 30d, not {text!r}")
-    return float(found.group(1)) * _UNITS[found.group(2)]
+    return parse_duration("--expires", text).total_seconds()
 
 
 def _token_content(token: Token) -> dict[str, Any]:

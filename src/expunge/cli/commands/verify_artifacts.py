@@ -1,6 +1,6 @@
 """``expunge verify``: one artifact checked, offline, against keys that the caller trusts.
 
-These commands call `expunge.verify`, which knows nothing of solver, memory or store. Only ``verify log``,
+These commands call `expunge.verify`, which knows nothing of solver, memory or store. Only ``verify ledger``,
 ``verify proof``, ``verify state`` and ``verify store`` open a store, the first three only where no files are given.
 """
 
@@ -15,13 +15,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from expunge.cli.command_definition import command, group
-from expunge.cli.commands import verify_ledger
+from expunge.cli.commands import verify_document, verify_ledger
 from expunge.cli.context import CommandContext, jsonable, print_json_lines, read_file
+from expunge.cli.head_files import stamp_content, stamp_line
+from expunge.cli.options import RayOption, parse_salt
+from expunge.cli.ray_option import workers_of
 from expunge.cli.trust_options import (
+    MaxAgeOption,
     OriginOption,
+    PolicyOption,
     QuorumOption,
+    TimestampOption,
     TrustOption,
+    TsaRootOption,
     WitnessOption,
+    check_timestamp,
     parse_trust,
     parse_witnesses,
 )
@@ -43,7 +51,7 @@ def register(app: typer.Typer) -> None:
         examples=[
             "expunge verify receipt erasure.json --trust log.vkey",
             "expunge verify evidence erasure.zip --trust log.vkey",
-            "expunge verify log log.jsonl --trust log.vkey",
+            "expunge verify ledger log.jsonl --trust log.vkey",
         ],
     )
     command(
@@ -79,8 +87,10 @@ def register(app: typer.Typer) -> None:
             "expunge verify state icu-7.memory",
             "expunge verify state --memory icu-7",
             "expunge verify state --memory icu-7 --json",
+            "expunge verify state archive.memory --ray 10.0.0.5:6379",
         ],
     )(state)
+    verify_document.register(verify)
     verify_ledger.register(verify)
     app.add_typer(verify, rich_help_panel="Account")
 
@@ -100,6 +110,8 @@ def receipt(
     origin: OriginOption = None,
     witness: WitnessOption = None,
     quorum: QuorumOption = 0,
+    max_age: MaxAgeOption = None,
+    policy: PolicyOption = None,
     threshold: Annotated[
         int, typer.Option("--threshold", metavar="N", help="How many trusted keys must have signed.", min=1)
     ] = 1,
@@ -108,6 +120,8 @@ def receipt(
         str | None,
         typer.Option("--salt", metavar="HEX", help="What erase-subject printed, with --subject."),
     ] = None,
+    timestamp: TimestampOption = None,
+    tsa_root: TsaRootOption = None,
 ) -> None:
     """Verify a receipt: its signature, its form, its place in the log.
 
@@ -115,34 +129,56 @@ def receipt(
     its subject only to those who have the salt: --subject and --salt show that it is about this one.
     """
     from expunge.cli.output import erasure_complete
-    from expunge.ledger.envelope import open_statement
+    from expunge.ledger.envelope import read_envelope, verify_envelope
     from expunge.ledger.event import EVENT_TYPE, parse_event
     from expunge.ledger.receipt_parsing import parse_predicate
+    from expunge.ledger.statement import parse_statement
 
     trusted = parse_trust(trust, origin)
-    witness_keys, needed = parse_witnesses(witness, quorum)
-    data = read_file(file)
-    statement = open_statement(data, trusted.keys, threshold=threshold)
+    witness_keys, needed = parse_witnesses(witness, quorum, max_age, policy)
+    envelope = read_envelope(read_file(file))
+    verify_envelope(envelope, trusted.keys, threshold)
+    statement = parse_statement(envelope.payload)
     event = parse_event(statement) if statement.predicate_type == EVENT_TYPE else None
     stated = parse_predicate(statement) if event is None else None
     beside = file.with_suffix(".tlog-proof")
     path = inclusion if inclusion is not None else beside if beside.is_file() else None
     location = "not checked: no inclusion proof was given"
+    stamp = None
     if path is not None:
         from expunge.verify import verify_inclusion
 
         now = int(time.time())
-        proof = verify_inclusion(data, read_file(path), *trusted.log, witnesses=witness_keys, quorum=needed, now=now)
-        location = f"leaf {proof.index} of {trusted.origin}"
+        proof = verify_inclusion(
+            envelope.to_bytes(),
+            read_file(path),
+            *trusted.log,
+            witnesses=witness_keys,
+            quorum=needed,
+            now=now,
+            max_age=max_age,
+        )
+        stamp = check_timestamp(proof.checkpoint.to_bytes(), timestamp, tsa_root)
+        location = f"leaf {proof.index} of {trusted.origin}{stamp_line(stamp)}"
     elif witness_keys:
         raise InputError("witnesses cosign the head in an inclusion proof; give --inclusion")
+    elif timestamp or tsa_root:
+        raise InputError("a time stamp dates the head in an inclusion proof; give --inclusion")
     if subject is not None or salt is not None:
         _check_subject(event, subject, salt)
     checked = ["signature", "form"]
     checked += [
-        word for word, done in (("inclusion", path), ("cosignatures", witness_keys), ("subject", subject)) if done
+        word
+        for word, done in (
+            ("inclusion", path),
+            ("cosignatures", witness_keys),
+            ("timestamp", stamp),
+            ("subject", subject),
+        )
+        if done
     ]
     content = {"verified": True, "checked": checked, "log": location, "type": statement.predicate_type}
+    content |= stamp_content(stamp)
     if event is not None and event.kind == "subject_erased":
         # What verifies is the summary of an erasure, which may say that it was refused.
         content["complete"] = erasure_complete(jsonable(statement.predicate))
@@ -169,6 +205,8 @@ def evidence(
     ] = True,
     witness: WitnessOption = None,
     quorum: QuorumOption = 0,
+    max_age: MaxAgeOption = None,
+    policy: PolicyOption = None,
 ) -> None:
     """Verify an evidence bundle: recompute every number of its receipt from the entries that remain.
 
@@ -179,7 +217,7 @@ def evidence(
     every reported number is recomputed from the states.
     """
     if os.path.isdir(file):
-        if witness or quorum:
+        if witness or quorum or policy or max_age is not None:
             raise InputError("witnesses cosign the head of a log, and an audit is in none; leave --witness out")
         _verify_audit(context, file)
         return
@@ -187,7 +225,7 @@ def evidence(
     from expunge.verify import verify_evidence
 
     trusted = parse_trust(trust, origin)
-    witness_keys, needed = parse_witnesses(witness, quorum)
+    witness_keys, needed = parse_witnesses(witness, quorum, max_age, policy)
     if witness_keys and not log:
         raise InputError("witnesses cosign the head of the log; leave out --no-log, or --witness")
     data = read_file(file, limit=2**31)
@@ -201,6 +239,7 @@ def evidence(
             witnesses=witness_keys,
             quorum=needed,
             now=int(time.time()),
+            max_age=max_age,
             require_prior=prior,
         ).bundle
     checked = ["signature", "form", *(["inclusion"] if log else []), *(["cosignatures"] if witness_keys else [])]
@@ -283,11 +322,13 @@ def state(
     memory: Annotated[
         str | None, typer.Option("--memory", metavar="NAME", help="Check this memory of the store.")
     ] = None,
+    ray: RayOption = None,
 ) -> None:
     """Verify weights bit by bit: recompute them from the keys, without any solver.
 
     The right weights are the doubles nearest to the exact optimum of keys, cap and width, so they are the same whatever
     was ever added or erased. They are evaluated in ball arithmetic, and every coefficient and the offset are compared.
+    --ray spreads the slacks of a very large memory over a cluster, with the same result.
     """
     from expunge.cli.output import show_verified
     from expunge.verify.state import verify_state
@@ -302,9 +343,15 @@ def state(
             held = store[memory or ""].solution
         problem = held.problem
         claimed = SavedState(problem.keys, held.coefficients, held.offset, problem.cap, problem.sigma)
-    with context.progress("Recomputing", len(claimed.keys)) as step:
+    with workers_of(ray) as workers, context.progress("Recomputing", len(claimed.keys)) as step:
         found = verify_state(
-            claimed.keys, claimed.coefficients, claimed.offset, cap=claimed.cap, sigma=claimed.sigma, watch=step
+            claimed.keys,
+            claimed.coefficients,
+            claimed.offset,
+            cap=claimed.cap,
+            sigma=claimed.sigma,
+            watch=step,
+            workers=workers,
         )
     name = file.name if file is not None else memory
     context.show(
@@ -322,11 +369,7 @@ def _check_subject(event: Event | None, subject: str | None, salt: str | None) -
 
     if subject is None or salt is None:
         raise InputError("--subject and --salt go together")
-    try:
-        secret = bytes.fromhex(salt)
-    except ValueError:
-        raise InputError(f"--salt is hexadecimal, not {salt[:40]!r}") from None
-    shown = subject_commitment(secret, subject)
+    shown = subject_commitment(parse_salt("--salt", salt), subject)
     if event is None or event.kind != "subject_erased" or event.subject.sha256 != shown:
         raise VerificationError(
             f"this is not the summary of an erasure of {subject!r} under this salt", code="commitment-mismatch"

@@ -49,11 +49,13 @@ def add_open_routes(app: FastAPI) -> None:
 
     @app.get("/ready", tags=["service"])
     async def ready(request: Request) -> Response:
-        """Whether the store answers, with the schema that this program knows."""
-        context = context_of(request)
+        """Whether the worker is prepared, and the store answers with the schema that this program knows."""
+        context, prepared = context_of(request), request.app.state.preparation.over
         try:
             await context.executor.read(context.store.check_schema)
         except ExpungeError:
+            prepared = False
+        if not prepared:
             return JsonResponse({"status": "not ready"}, status_code=503, headers={"Retry-After": "1"})
         return JsonResponse({"status": "ready"})
 

@@ -11,12 +11,14 @@ from starlette.responses import Response
 
 import expunge
 from expunge.errors import InputError
+from expunge.ledger.note import NoteKey
 from expunge.service.auth import context_of, needs, router, token_of
 from expunge.service.frontend.files import new_ticket
 from expunge.service.json_response import JsonResponse
 from expunge.service.routes.ledger_pages import keys_of
 from expunge.service.schemas import responses
 from expunge.service.tokens import SCOPES
+from expunge.store import Store, StoreKey
 
 __all__ = ["routes"]
 
@@ -34,6 +36,7 @@ async def about(request: Request) -> Response:
         "store": context.store.uuid,
         "origin": context.store.origin,
         **keys_of(context.store),
+        "keys": await context.executor.read(_keys, context.store),
         "token": {
             "id": token.name,
             "scopes": sorted(token.scopes),
@@ -44,6 +47,16 @@ async def about(request: Request) -> Response:
         "report": context.settings.report is not None,
     }
     return JsonResponse(content)
+
+
+def _keys(store: Store) -> list[dict[str, Any]]:
+    """Every public key that the store has or had, as a verifier takes it."""
+    return [_key(store.origin, known) for known in store.signing_keys()]
+
+
+def _key(origin: str, known: StoreKey) -> dict[str, Any]:
+    text = NoteKey(origin, known.key).to_text() if known.use == "heads" else known.key.to_pem().decode()
+    return {"use": known.use, "key_id": known.key.key_id, "key": text, "revoked": known.revoked}
 
 
 @routes.get("/v1/report", response_model=responses.ReportLink, openapi_extra=needs("read", "audit"))

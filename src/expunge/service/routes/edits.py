@@ -15,14 +15,24 @@ from typing import Annotated, Any
 from fastapi import Header, Query, Request
 from starlette.responses import Response
 
-from expunge.errors import ExpungeError, InputError, Refused, StoreError
-from expunge.service.auth import context_of, memory_of, needs, router
-from expunge.service.json_response import JsonResponse, preview_content, response_with_etag
+from expunge.errors import Conflict, ExpungeError, InputError, Refused, StoreError
+from expunge.service.auth import (
+    CaseHeader,
+    asked_by,
+    check_sources_covered,
+    context_of,
+    memory_of,
+    needs,
+    router,
+    token_of,
+)
+from expunge.service.json_response import JsonResponse, preview_content, receipt_content, response_with_etag
 from expunge.service.problems import problem_details
 from expunge.service.schemas import responses
 from expunge.service.schemas.requests import (
     Admission,
     AdmissionBatch,
+    Admissions,
     Deletion,
     Pruning,
     Rebuild,
@@ -64,16 +74,67 @@ async def admit(
     idempotency_key: IdempotencyKey = None,
     if_match: IfMatch = None,
     dry_run: DryRun = False,
+    case: CaseHeader = None,
 ) -> Response:
     """Add one entry."""
     check_vectors(context_of(request).settings.limits, "entry", body.key, body.value)
-    edit = _admission(body.model_dump(), None if dry_run else idempotency_key, dry_run=dry_run)
+    check_sources_covered(request, body.derived_from)
+    arguments = body.model_dump() | asked_by(request, case)
+    edit = _admission(arguments, None if dry_run else idempotency_key, dry_run=dry_run)
+    return _response(await _run_edit(request, "admission", edit, if_match), 200 if dry_run else 201)
+
+
+@routes.post(
+    "/v1/memories/{name}/entries",
+    status_code=201,
+    response_model=responses.Receipt,
+    responses={200: {"model": responses.Preview, "description": "A dry run."}},
+    openapi_extra=needs("write"),
+)
+async def admit_many(
+    request: Request,
+    name: str,
+    body: Admissions,
+    idempotency_key: IdempotencyKey = None,
+    if_match: IfMatch = None,
+    dry_run: DryRun = False,
+) -> Response:
+    """Add entries in one transaction with one receipt: all of them, or none."""
+    limits = context_of(request).settings.limits
+    check_batch(limits.batch, "entries", len(body.entries))
+    for entry in body.entries:
+        check_vectors(limits, "entries", entry.key, entry.value)
+        check_sources_covered(request, entry.derived_from)
+    ids = [entry.id for entry in body.entries if entry.id is not None]
+    keys: list[Any] = [entry.key for entry in body.entries]
+    values: list[Any] = [[entry.value] if isinstance(entry.value, float) else entry.value for entry in body.entries]
+
+    def edit(memory: StoredMemory, expected: str | None) -> SignedReceipt | Preview:
+        return memory.admit_many(
+            keys,
+            values,
+            ids=ids or None,
+            subjects=[entry.subject for entry in body.entries],
+            payloads=[entry.payload for entry in body.entries],
+            expires=[entry.expires for entry in body.entries],
+            derived_from=[entry.derived_from for entry in body.entries],
+            on_expiry=body.on_expiry,
+            dry_run=dry_run,
+            expected=expected,
+            idempotency_key=None if dry_run else idempotency_key,
+        )
+
     return _response(await _run_edit(request, "admission", edit, if_match), 200 if dry_run else 201)
 
 
 @routes.post("/v1/memories/{name}/admit/batch", response_model=responses.BatchResult, openapi_extra=needs("write"))
 async def admit_batch(
-    request: Request, name: str, body: AdmissionBatch, idempotency_key: IdempotencyKey = None, if_match: IfMatch = None
+    request: Request,
+    name: str,
+    body: AdmissionBatch,
+    idempotency_key: IdempotencyKey = None,
+    if_match: IfMatch = None,
+    case: CaseHeader = None,
 ) -> Response:
     """Add entries one after the other; each has a receipt, or a problem, of its own. The state that ``If-Match`` asks
     for is that before the first.
@@ -82,13 +143,14 @@ async def admit_batch(
     check_batch(limits.batch, "entries", len(body.entries))
     for entry in body.entries:
         check_vectors(limits, "entries", entry.key, entry.value)
+        check_sources_covered(request, entry.derived_from)
     # A header that cannot be read is an error of the request, not of the first entry.
     expected_digest(if_match, str)
     items: list[dict[str, Any]] = []
     failed = 0
     for index, entry in enumerate(body.entries):
         key = None if idempotency_key is None else _idempotency_key(idempotency_key, index)
-        edit = _admission(entry.model_dump() | {"on_expiry": body.on_expiry}, key)
+        edit = _admission(entry.model_dump() | {"on_expiry": body.on_expiry} | asked_by(request, case), key)
         try:
             done = await _run_edit(request, "admission", edit, None if index else if_match)
             items.append({"receipt": _content(done)})
@@ -111,16 +173,39 @@ async def delete(
     idempotency_key: IdempotencyKey = None,
     if_match: IfMatch = None,
     dry_run: DryRun = False,
+    case: CaseHeader = None,
 ) -> Response:
-    """Erase entries by id, by several ids, or by subject, in one transaction."""
+    """Erase entries by id, by several ids, or by subject, in one transaction.
+
+    What was made from them goes with them, in other memories, too, each in a transaction of its own; a token of one
+    memory is told of its own memory alone.
+
+    Where fewer remain than the cap needs, the others, archived ones included, are fitted again at a larger cap (outcome
+    `refitted`); where none remains, the memory is empty (`emptied`).
+    """
     wanted = body.ids if body.id is None else [body.id]
     check_batch(context_of(request).settings.limits.batch, "ids", len(wanted or ()))
 
     def edit(memory: StoredMemory, expected: str | None) -> SignedReceipt | Preview:
         key = None if dry_run else idempotency_key
-        return memory.delete(wanted, subject=body.subject, dry_run=dry_run, expected=expected, idempotency_key=key)
+        return memory.delete(
+            wanted,
+            subject=body.subject,
+            derived=body.derived,
+            dry_run=dry_run,
+            expected=expected,
+            idempotency_key=key,
+            **asked_by(request, case),
+        )
 
-    return _response(await _run_edit(request, "deletion", edit, if_match))
+    everywhere = token_of(request).memory is None
+    try:
+        done = await _run_edit(request, "deletion", edit, if_match)
+    except Conflict as problem:
+        if everywhere or problem.code != "derived-entries":
+            raise
+        raise Conflict("entries were made from these, and would go, too", code=problem.code) from None
+    return _response(done, everywhere=everywhere)
 
 
 @routes.post("/v1/memories/{name}/prune", **_RECEIPT_OR_PREVIEW, openapi_extra=needs("erase"))
@@ -131,6 +216,7 @@ async def prune(
     idempotency_key: IdempotencyKey = None,
     if_match: IfMatch = None,
     dry_run: DryRun = False,
+    case: CaseHeader = None,
 ) -> Response:
     """Drop every entry whose weight is proved zero, under warranty.
 
@@ -140,7 +226,14 @@ async def prune(
 
     def edit(memory: StoredMemory, expected: str | None) -> SignedReceipt | Preview:
         key = None if dry_run else idempotency_key
-        return memory.prune(body.mode, sketch=body.sketch, dry_run=dry_run, expected=expected, idempotency_key=key)
+        return memory.prune(
+            body.mode,
+            sketch=body.sketch,
+            dry_run=dry_run,
+            expected=expected,
+            idempotency_key=key,
+            **asked_by(request, case),
+        )
 
     return _response(await _run_edit(request, "pruning", edit, if_match))
 
@@ -152,22 +245,29 @@ async def rebuild(
     body: Rebuild,
     idempotency_key: IdempotencyKey = None,
     if_match: IfMatch = None,
+    case: CaseHeader = None,
 ) -> Response:
-    """Solve afresh at a new cap: a different reference, and recorded as such."""
+    """Solve afresh at a new cap or width: a different reference, and recorded as such."""
 
     def edit(memory: StoredMemory, expected: str | None) -> SignedReceipt | Preview:
-        return memory.rebuild(nu=body.nu, cap=body.cap, expected=expected, idempotency_key=idempotency_key)
+        return memory.rebuild(
+            nu=body.nu,
+            cap=body.cap,
+            sigma=body.sigma,
+            expected=expected,
+            idempotency_key=idempotency_key,
+            **asked_by(request, case),
+        )
 
     return _response(await _run_edit(request, "rebuild", edit, if_match))
 
 
 async def _run_edit(request: Request, action: str, edit: Edit, if_match: str | None) -> SignedReceipt | Preview:
-    """Run an edit when no other edit of the memory runs, and count it."""
+    """Run an edit, and count it."""
     context = context_of(request)
-    memory = await context.executor.read(memory_of, request)
 
     def run() -> SignedReceipt | Preview:
-        started = time.perf_counter()
+        memory, started = memory_of(request), time.perf_counter()
         try:
             done = edit(memory, expected_digest(if_match, lambda: memory.digest))
         except Refused as problem:
@@ -181,7 +281,7 @@ async def _run_edit(request: Request, action: str, edit: Edit, if_match: str | N
             context.metrics.observe_edit(action, done, time.perf_counter() - started)
         return done
 
-    done = await context.executor.edit(memory.uuid, run)
+    done = await context.executor.edit_memory(run)
     request.state.outcome = done.outcome if isinstance(done, SignedReceipt) else "preview"
     request.state.leaf = done.index if isinstance(done, SignedReceipt) else None
     return done
@@ -196,14 +296,20 @@ def _admission(arguments: dict[str, Any], key: str | None, *, dry_run: bool = Fa
     return edit
 
 
-def _response(done: SignedReceipt | Preview, status: int = 200) -> Response:
+def _response(done: SignedReceipt | Preview, status: int = 200, *, everywhere: bool = True) -> Response:
+    """With ``everywhere`` the response tells of other memories, too."""
+    content = _content(done, everywhere=everywhere)
+    return (
+        response_with_etag(content, done.state_after, status)
+        if isinstance(done, SignedReceipt)
+        else JsonResponse(content)
+    )
+
+
+def _content(done: SignedReceipt | Preview, *, everywhere: bool = True) -> dict[str, Any]:
     if isinstance(done, SignedReceipt):
-        return response_with_etag(done.to_json(), done.state_after, status)
-    return JsonResponse(_content(done))
-
-
-def _content(done: SignedReceipt | Preview) -> dict[str, Any]:
-    return done.to_json() if isinstance(done, SignedReceipt) else preview_content(done)
+        return receipt_content(done, everywhere=everywhere)
+    return preview_content(done, everywhere=everywhere)
 
 
 def expected_digest(header: str | None, current: Callable[[], str]) -> str | None:

@@ -10,11 +10,13 @@ from fastapi import Request
 from starlette.responses import Response
 
 from expunge.certificates.certificate import ReserveCertificate
+from expunge.display.outcomes import ERASING
 from expunge.errors import InputError
 from expunge.memory.version import Version
-from expunge.service.auth import context_of, memory_of, needs, router
-from expunge.service.json_response import groups_of, payload_content, response_with_etag, warranty_content
-from expunge.service.memory_map.projection_plane import ERASURES, erased_content, map_content
+from expunge.memory.version_table import group_names
+from expunge.service.auth import context_of, memory_of, needs, router, token_of
+from expunge.service.json_response import attributes_content, payload_content, response_with_etag, warranty_content
+from expunge.service.memory_map.map_content import erased_content, map_content
 from expunge.service.schemas.memory_responses import Certificate, Entry, Map, Warranty
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position, sort_key
 from expunge.service.schemas.responses import Page
@@ -31,16 +33,17 @@ async def list_entries(
 ) -> Response:
     """Live entries in order of their ids, with their content if asked for."""
     context = context_of(request)
-    size = page_size(context.settings.limits, limit)
+    size, everywhere = page_size(context.settings.limits, limit), token_of(request).memory is None
     after = position(cursor_, str)
 
     def page(version: Version) -> tuple[dict[str, Any], str]:
-        groups = groups_of(version)
+        groups = group_names(version)
         places = ((sort_key(item), row) for row, item in enumerate(version.ids))
         following = sorted(place for place in places if after is None or place[0] > after)
         shown = [row for _, row in following[:size]]
         slacks = version.slacks(np.array(shown, dtype=np.int64)).tolist()
-        rows = [_live(version, row, groups[row], slack, content) for row, slack in zip(shown, slacks, strict=True)]
+        pairs = zip(shown, slacks, strict=True)
+        rows = [_live(version, row, groups[row], slack, content, everywhere) for row, slack in pairs]
         more = cursor(following[size - 1][0]) if len(following) > size else None
         return {"items": rows, "next": more}, version.digest
 
@@ -50,14 +53,16 @@ async def list_entries(
 @routes.get("/v1/memories/{name}/entries/{entry:path}", response_model=Entry, openapi_extra=needs("read"))
 async def show_entry(request: Request, name: str, entry: str) -> Response:
     """One entry with its content, live, archived, or forgotten: of those there is no content left."""
+    everywhere = token_of(request).memory is None
 
     def content_of(version: Version) -> tuple[dict[str, Any], str]:
         slot = version.slot(entry)
         if slot is not None:
             row = int(np.searchsorted(version.slots, slot))
-            content = _live(version, row, groups_of(version)[row], version.slacks(np.array([row])).item(), True)
+            slack = version.slacks(np.array([row])).item()
+            content = _live(version, row, group_names(version)[row], slack, True, everywhere)
         elif entry in version.warranties:
-            content = _pruned(version, entry)
+            content = _pruned(version, entry, everywhere)
         else:
             raise InputError("there is no such entry in this memory", code="not-found")
         return content, version.digest
@@ -120,7 +125,7 @@ async def list_warranties(
     return response_with_etag(*await context.executor.read(lambda: memory_of(request).look(page)))
 
 
-def _live(version: Version, row: int, group: str, slack: float, content: bool) -> dict[str, Any]:
+def _live(version: Version, row: int, group: str, slack: float, content: bool, everywhere: bool) -> dict[str, Any]:
     about: dict[str, Any] = {
         "id": version.ids[row],
         "subject": version.subjects[row],
@@ -133,11 +138,12 @@ def _live(version: Version, row: int, group: str, slack: float, content: bool) -
             "key": version.keys[row],
             "value": version.values[row],
             "payload": payload_content(version.entries.payloads[version.slots[row]]),
+            **attributes_content(version.entries.payloads[version.slots[row]], everywhere=everywhere),
         }
     return about
 
 
-def _pruned(version: Version, name: str) -> dict[str, Any]:
+def _pruned(version: Version, name: str, everywhere: bool) -> dict[str, Any]:
     warranties = version.warranties
     kept = warranties.archive.get(name)
     slack = warranties.remaining(version.fit, [name]).get(name)
@@ -145,9 +151,9 @@ def _pruned(version: Version, name: str) -> dict[str, Any]:
     if kept is None:
         return about | {"group": "forgotten"}
     content = {"key": kept.key, "value": kept.value, "payload": payload_content(kept.payload)}
-    return about | {"group": "archived"} | content
+    return about | {"group": "archived"} | content | attributes_content(kept.payload, everywhere=everywhere)
 
 
 def _erased(store: Store, memory: StoredMemory) -> tuple[list[dict[str, Any]], int]:
     """The latest erased entries of a memory, and how many were erased in all."""
-    return erased_content(store.newest_leaves(memories=[memory.uuid], kinds=ERASURES))
+    return erased_content(store.newest_leaves(memories=[memory.uuid], kinds=ERASING))

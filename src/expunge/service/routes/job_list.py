@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 import secrets
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import Header, Request
 from starlette.responses import Response
 
 from expunge.errors import InputError
-from expunge.service.auth import context_of, memory_of, needs, router, token_of
-from expunge.service.context import ServiceContext
+from expunge.service.auth import CaseHeader, asked_by, context_of, memory_of, needs, router, token_of
+from expunge.service.edit_state import state_of_result
 from expunge.service.job_kinds import JOB_KINDS
 from expunge.service.jobs import Job
 from expunge.service.json_response import JsonResponse, preview_content
 from expunge.service.routes.edits import DryRun, IdempotencyKey
-from expunge.service.schemas import responses
-from expunge.service.schemas.requests import SubjectErasure
+from expunge.service.schemas import erasure_responses
+from expunge.service.schemas.erasure_requests import SubjectErasure
 
 __all__ = ["routes"]
 
@@ -29,8 +29,8 @@ Prefer = Annotated[
 ]
 _ACCEPTED: dict[str, Any] = {
     "status_code": 202,
-    "response_model": responses.Job,
-    "responses": {200: {"model": responses.Job, "description": "It is finished."}},
+    "response_model": erasure_responses.Job,
+    "responses": {200: {"model": erasure_responses.Job, "description": "It is finished."}},
 }
 _WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*([0-9]{1,3})(?:$|[,;\s])")
 _LONGEST_WAIT = 60.0
@@ -41,7 +41,7 @@ async def prove(request: Request, name: str, prefer: Prefer = None) -> Response:
     """Prove in ball arithmetic which weights are exactly zero."""
     context = context_of(request)
     memory = await context.executor.read(memory_of, request)
-    return await _start(context, "proof", {"memory": memory.name}, None, prefer)
+    return await _start(request, "proof", {"memory": memory.name}, None, prefer)
 
 
 @routes.post(
@@ -49,7 +49,14 @@ async def prove(request: Request, name: str, prefer: Prefer = None) -> Response:
     **_ACCEPTED
     | {
         "responses": {
-            200: {"model": responses.Job | responses.ErasurePreview, "description": "It is finished, or a dry run."}
+            200: {
+                "model": erasure_responses.Job | erasure_responses.ErasurePreview,
+                "description": "It is finished, or a dry run.",
+            },
+            201: {
+                "model": erasure_responses.NewPendingErasure,
+                "description": "It waits: it is carried out when it is due.",
+            },
         }
     },
     openapi_extra=needs(*JOB_KINDS["subject_erasure"].scopes, store_wide=True),
@@ -60,32 +67,101 @@ async def erase(
     idempotency_key: IdempotencyKey = None,
     prefer: Prefer = None,
     dry_run: DryRun = False,
+    case: CaseHeader = None,
 ) -> Response:
-    """Erase everything of a subject in every memory, with one summary in the ledger."""
-    context = context_of(request)
+    """Erase everything of a subject, and what was made from it, in every memory, with one summary in the ledger; with
+    `after`, when it is due.
+
+    Where no entry belongs to the subject, the job is done, with 0 entries and nothing in the ledger, whether the
+    subject was erased before or never there. A token that may also read is told which memories were not searched, and
+    which subjects look alike.
+    """
+    context, asked = context_of(request), asked_by(request, case)
+    if body.derived == "refuse" and body.after is not None:
+        raise InputError("what is there when an erasure is due goes, and what was made from it: leave derived out")
+    if dry_run and body.after is not None:
+        raise InputError("a dry run tells what an erasure would do now: leave after out")
+    if body.salt is not None and (dry_run or body.after is not None):
+        raise InputError("the salt of an earlier erasure goes without dry_run and after: leave it out")
     if dry_run:
-        previews = await context.executor.work(lambda: context.store.erase_subject(body.subject, dry_run=True))
-        return JsonResponse({"memories": {name: preview_content(preview) for name, preview in previews.items()}})
+        previews = await context.executor.work(
+            lambda: context.store.erase_subject(body.subject, dry_run=True, look_alikes=False, derived=body.derived)
+        )
+        memories = {name: preview_content(preview) for name, preview in previews.items()}
+        return JsonResponse({"memories": memories, **await _found_besides(request, body.subject)})
+    if body.after is not None:
+        delay = timedelta(seconds=body.after)
+        waiting = await context.executor.work(
+            lambda: context.store.erase_subject(body.subject, after=delay, idempotency_key=idempotency_key, **asked)
+        )
+        content = waiting.to_json() | await _found_besides(request, body.subject)
+        return JsonResponse(content, status_code=201, headers={"Location": f"/v1/erasures/{waiting.leaf}"})
     # A retry under the same key, here or with the library, gets the same result.
-    spec = {"subject": body.subject, "key": idempotency_key or secrets.token_urlsafe(32)}
-    return await _start(context, "subject_erasure", spec, idempotency_key, prefer)
+    key = idempotency_key or secrets.token_urlsafe(32)
+    spec = {"subject": body.subject, "key": key, **asked}
+    if body.salt is not None:
+        spec["salt"] = body.salt
+    if body.derived != "erase":
+        spec["derived"] = body.derived
+    return await _start(request, "subject_erasure", spec, idempotency_key, prefer)
+
+
+@routes.post(
+    "/v1/retention",
+    **_ACCEPTED
+    | {
+        "responses": {
+            200: {
+                "model": erasure_responses.Job | erasure_responses.RetentionPreview,
+                "description": "As for an erasure.",
+            }
+        }
+    },
+    openapi_extra=needs(*JOB_KINDS["retention"].scopes, store_wide=True),
+)
+async def retain(request: Request, prefer: Prefer = None, dry_run: DryRun = False, case: CaseHeader = None) -> Response:
+    """Erase what has ended, in every memory, with what was made from it; what a hold keeps stays, and is named.
+
+    The service does so by itself from time to time.
+    """
+    context = context_of(request)
+    if not dry_run:
+        return await _start(request, "retention", {**asked_by(request, case)}, None, prefer)
+    found = await context.executor.work(lambda: context.store.retain(dry_run=True))
+    memories = {name: preview_content(preview) for name, preview in found.items()}
+    return JsonResponse({"memories": memories, "held": found.held, "not_read": found.not_read})
+
+
+async def _found_besides(request: Request, subject: str) -> dict[str, Any]:
+    """Memories that were not searched and look-alikes of a subject, for a token that may read them anyway.
+
+    To one that may only erase, they would tell who is in the store. It costs that token's request no time either.
+    """
+    context = context_of(request)
+    if "read" not in token_of(request).scopes:
+        return {"not_searched": None, "look_alikes": None}
+    found = await context.executor.read(context.store.find_subject, subject)
+    return {
+        "not_searched": [vars(one) for one in found.not_searched],
+        "look_alikes": [one.to_json() for one in found.look_alikes],
+    }
 
 
 @routes.post("/v1/verify", **_ACCEPTED, openapi_extra=needs(*JOB_KINDS["verification"].scopes, store_wide=True))
 async def verify(request: Request, prefer: Prefer = None) -> Response:
     """Check everything: the database, every memory, every receipt and signature, the whole ledger."""
-    return await _start(context_of(request), "verification", {}, None, prefer)
+    return await _start(request, "verification", {}, None, prefer)
 
 
 @routes.post("/v1/vacuum", **_ACCEPTED, openapi_extra=needs(*JOB_KINDS["vacuum"].scopes, store_wide=True))
 async def vacuum(request: Request, prefer: Prefer = None) -> Response:
     """Remove what earlier erasures have left in the database's files."""
-    return await _start(context_of(request), "vacuum", {}, None, prefer)
+    return await _start(request, "vacuum", {}, None, prefer)
 
 
 @routes.get(
     "/v1/jobs/{job}",
-    response_model=responses.Job,
+    response_model=erasure_responses.Job,
     openapi_extra=needs("read", "write", "erase", "audit", "admin"),
 )
 async def show_job(request: Request, job: str, prefer: Prefer = None) -> Response:
@@ -97,24 +173,26 @@ async def show_job(request: Request, job: str, prefer: Prefer = None) -> Respons
     kind = found.kind
     if not token.scopes & set(kind.scopes) or not token.covers(None if kind.store_wide else found.spec["memory"]):
         raise InputError("this token may not see jobs of this kind", code="forbidden")
-    return JsonResponse(await _content(context, await context.jobs.wait(found, _wait_seconds(prefer))))
+    return JsonResponse(await _content(request, await context.jobs.wait(found, _wait_seconds(prefer))))
 
 
-async def _start(
-    context: ServiceContext, kind: str, spec: dict[str, Any], key: str | None, prefer: str | None
-) -> Response:
+async def _start(request: Request, kind: str, spec: dict[str, Any], key: str | None, prefer: str | None) -> Response:
+    context = context_of(request)
     job = await context.jobs.wait(await context.jobs.start(kind, spec, key), _wait_seconds(prefer))
     headers = {"Location": f"/v1/jobs/{job.id}"}
     if not job.finished:
         headers["Retry-After"] = "1"
-    return JsonResponse(await _content(context, job), status_code=200 if job.finished else 202, headers=headers)
+    return JsonResponse(await _content(request, job), status_code=200 if job.finished else 202, headers=headers)
 
 
-async def _content(context: ServiceContext, job: Job) -> dict[str, Any]:
-    result = job.result
+async def _content(request: Request, job: Job) -> dict[str, Any]:
+    context, result = context_of(request), job.result
     if result is not None and job.kind.name == "subject_erasure":
-        # Not part of the job: what the files hold changes after it has ended.
-        result = result | {"waiting": await context.executor.read(context.store.waiting)}
+        # Not part of the job: they change after it has ended, and another token may ask for it.
+        waiting = await context.executor.read(context.store.waiting)
+        result = result | {"waiting": waiting, **await _found_besides(request, job.spec["subject"])}
+    if result is not None and job.kind.name in ("subject_erasure", "retention"):
+        result = {"state": state_of_result(result), **result}
     return {
         "id": job.id,
         "kind": job.kind.name,

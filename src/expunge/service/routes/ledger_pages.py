@@ -6,20 +6,24 @@ A token of one memory sees the receipts of that memory, and of the ledger as a w
 from __future__ import annotations
 
 import base64
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Query, Request
 from starlette.responses import Response
 
 from expunge.errors import InputError
+from expunge.ledger.certificate.contents import Revealed, What
 from expunge.ledger.checkpoint import parse_checkpoint
+from expunge.ledger.encoding import decode_base64
 from expunge.ledger.merkle.proof_file import InclusionProof
-from expunge.ledger.note import SignedNote
+from expunge.ledger.note import SignedNote, parse_note
 from expunge.ledger.receipt_format import PREDICATE_TYPE
 from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.service.auth import context_of, memory_of, needs, router, token_of
+from expunge.service.edit_state import state_of_leaf
 from expunge.service.json_response import JsonResponse
 from expunge.service.schemas import ledger_responses, responses
+from expunge.service.schemas.erasure_requests import CertificateRequest
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position
 from expunge.service.schemas.requests import SubmittedReceipt
 from expunge.store import EVENT_TYPE, Leaf, Store, parse_event
@@ -29,6 +33,15 @@ __all__ = ["routes"]
 routes = router("ledger")
 
 _MAX_INDEX = 1 << 62
+_DOCUMENT: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The document, to be saved.",
+        "content": {
+            "text/html": {"schema": {"type": "string"}},
+            "application/pdf": {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
 
 
 @routes.get("/v1/log", response_model=responses.Page[ledger_responses.Leaf], openapi_extra=needs("read", "audit"))
@@ -72,6 +85,7 @@ async def show_receipt(request: Request, index: int) -> Response:
             "memory": leaf.memory,
             "name": names.get(leaf.memory or ""),
             "edit": leaf.edit,
+            "state": state_of_leaf(leaf.statement),
             "statement": {
                 "_type": "https://in-toto.io/Statement/v1",
                 "subject": [
@@ -87,6 +101,43 @@ async def show_receipt(request: Request, index: int) -> Response:
         }
 
     return JsonResponse(await context.executor.read(content))
+
+
+@routes.get(
+    "/v1/receipts/{index}/certificate",
+    response_class=Response,
+    responses=_DOCUMENT,
+    openapi_extra=needs("read", "audit"),
+)
+async def show_certificate(
+    request: Request,
+    index: int,
+    format_: Annotated[
+        Literal["html", "pdf"], Query(alias="format", description="HTML, or PDF/A-3b with the extra certificate.")
+    ] = "html",
+    names: Annotated[bool, Query(description="Show the names of memories; they are not signed.")] = False,
+) -> Response:
+    """The certificate document about one leaf: one page for people, with the proof data inside.
+
+    It says whose data it was only to those who have the salt: the same path takes it with POST, and no address does.
+    """
+    return await _certificate(request, index, CertificateRequest(format=format_, names=names))
+
+
+@routes.post(
+    "/v1/receipts/{index}/certificate",
+    response_class=Response,
+    responses=_DOCUMENT,
+    openapi_extra=needs("read", "audit"),
+)
+async def make_certificate(request: Request, index: int, body: CertificateRequest) -> Response:
+    """The certificate document about one leaf, with the person named, and under a head that witnesses cosigned.
+
+    Nothing of the body is kept. A salt that does not open the leaf, and a head of another ledger, are refused.
+    """
+    # What does not verify then came with the request.
+    request.state.artifact = body.salt is not None or body.head is not None
+    return await _certificate(request, index, body)
 
 
 @routes.get("/v1/log/checkpoint", response_model=ledger_responses.Checkpoint, openapi_extra=needs("read", "audit"))
@@ -158,6 +209,49 @@ def keys_of(store: Store) -> dict[str, str]:
     }
 
 
+async def _certificate(request: Request, index: int, asked: CertificateRequest) -> Response:
+    """A certificate document as a file to save."""
+    context, token = context_of(request), token_of(request)
+    format_ = asked.format or _accepted_format(request.headers.get("accept", ""))
+    stamps = [decode_base64(text) for text in asked.timestamps]
+    if None in stamps:
+        raise InputError("timestamps: an answer of a time-stamping authority is sent in base64")
+    revealed: dict[What, Revealed] = {}
+    if asked.subject is not None and asked.salt is not None:
+        revealed["subject"] = Revealed(asked.subject, bytes.fromhex(asked.salt))
+
+    def content() -> bytes:
+        from expunge.attestation.certificate_document import certificate_contents, certificate_html, certificate_pdf
+
+        store = context.store
+        _leaf(store, index, _memory_names(store), token.memory)
+        # Names of cases and actors are for those who may read content.
+        known: tuple[What, ...] = ("case", "actor") if "read" in token.scopes else ()
+        opened = certificate_contents(
+            store,
+            index,
+            revealed=revealed,
+            names=asked.names,
+            known=known,
+            timestamps=[stamp for stamp in stamps if stamp is not None],
+            head=None if asked.head is None else parse_note(asked.head.encode("utf-8", "surrogatepass")),
+        )
+        return certificate_html(opened) if format_ == "html" else certificate_pdf(opened)
+
+    # Never shown within the service's own origin.
+    return Response(
+        await context.executor.read(content),
+        media_type="text/html" if format_ == "html" else "application/pdf",
+        headers={"Content-Disposition": f'attachment; filename="certificate-{index}.{format_}"', "Vary": "Accept"},
+    )
+
+
+def _accepted_format(accept: str) -> Literal["html", "pdf"]:
+    """PDF where a request's header names it, and does not name HTML before it."""
+    page, paper = accept.find("text/html"), accept.find("application/pdf")
+    return "pdf" if paper >= 0 and (page < 0 or paper < page) else "html"
+
+
 def _leaf_page(store: Store, memory: str | None, before: int | None, limit: int) -> dict[str, Any]:
     names = _memory_names(store)
     wanted = None if memory is None else [uuid for uuid, name in names.items() if name == memory]
@@ -173,6 +267,7 @@ def _leaf_content(leaf: Leaf, names: dict[str, str]) -> dict[str, Any]:
         "memory": leaf.memory,
         "name": names.get(leaf.memory or ""),
         "edit": leaf.edit,
+        "state": state_of_leaf(leaf.statement),
     }
     if leaf.statement.predicate_type == PREDICATE_TYPE:
         stated = parse_predicate(leaf.statement)
@@ -211,16 +306,16 @@ def _verify(store: Store, body: SubmittedReceipt) -> dict[str, Any]:
     from expunge.verify import verify_receipt as verify
 
     envelope = body.envelope.encode("utf-8", "surrogatepass")
-    statement = open_statement(envelope, [store.public_key])
+    statement = open_statement(envelope, store.public_keys)
     about: dict[str, str | int | None]
     if statement.predicate_type == EVENT_TYPE:
         event = parse_event(statement)
         about = {"kind": event.kind, "memory": event.memory, "edit": None, "time": event.time}
     else:
-        verify(envelope, [store.public_key])
+        verify(envelope, store.public_keys)
         stated = parse_predicate(statement)
         about = {"kind": stated.outcome, "memory": stated.memory, "edit": stated.edit, "time": stated.time}
     if body.inclusion is not None:
         proof = body.inclusion.encode("utf-8", "surrogatepass")
-        verify_inclusion(envelope, proof, [store.log_key], store.origin)
+        verify_inclusion(envelope, proof, store.log_keys, store.origin)
     return {"verified": True, "inclusion": body.inclusion is not None, **about}

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from fastapi import Request
 from starlette.responses import Response
 
 from expunge.errors import InputError, VerificationError
-from expunge.service.auth import context_of, memory_of, needs, router, token_of
-from expunge.service.json_response import JsonResponse, response_with_etag, summary_content
+from expunge.preprocessing import Preprocessing
+from expunge.service.auth import (
+    Asked,
+    CaseHeader,
+    asked_by,
+    check_sources_covered,
+    context_of,
+    memory_of,
+    needs,
+    router,
+    token_of,
+)
+from expunge.service.json_response import JsonResponse, response_with_etag
+from expunge.service.memory_summary import summary_content
 from expunge.service.routes.edits import IdempotencyKey, IfMatch, expected_digest
 from expunge.service.schemas.memory_responses import DroppedMemory, MemoryPage, MemorySummary
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position
@@ -43,17 +56,21 @@ async def list_memories(request: Request, cursor_: Cursor = None, limit: Limit =
 
 
 @routes.post("/v1/memories", status_code=201, response_model=MemorySummary, openapi_extra=needs("write"))
-async def create_memory(request: Request, body: NewMemory) -> Response:
-    """Fit a memory to entries, and keep it under a name."""
+async def create_memory(request: Request, body: NewMemory, case: CaseHeader = None) -> Response:
+    """Fit a memory to entries, or make an empty one, and keep it under a name."""
     context = context_of(request)
     if not token_of(request).covers(body.name):
         raise InputError("this token is for another memory", code="forbidden")
+    for sources in body.derived_from or ():
+        check_sources_covered(request, sources)
     limits = context.settings.limits
     check_vectors(limits, "keys", *body.keys)
     check_vectors(limits, "values", *body.values)
+    if max(body.dimension or 0, body.value_dimension or 0) > limits.dimension:
+        raise InputError(f"dimension: a vector has at most {limits.dimension} coordinates")
     if "/" in body.name or body.name in (".", "..") or body.name.startswith("uuid:"):
         raise InputError("name: here a memory's name has no slash, is not . or .., and does not begin with uuid:")
-    memory = await context.executor.edit(f"name {body.name}", _create, context.store, body)
+    memory = await context.executor.edit(f"name {body.name}", _create, context.store, body, asked_by(request, case))
     request.state.uuid = memory.uuid
     content = await context.executor.read(summary_content, memory)
     return response_with_etag(content, content["digest"], 201, Location=f"/v1/memories/uuid:{memory.uuid}")
@@ -72,8 +89,9 @@ async def drop_memory(
     name: str,
     idempotency_key: IdempotencyKey = None,
     if_match: IfMatch = None,
+    case: CaseHeader = None,
 ) -> Response:
-    """Take a memory away with all its content. Refused while it has a hold."""
+    """Take a memory away with all its content, and what was made from it elsewhere. Refused while it has a hold."""
     context = context_of(request)
     target: str = request.state.memory
     if idempotency_key is None or request.state.expected_uuid is not None:
@@ -82,7 +100,9 @@ async def drop_memory(
     def drop() -> tuple[Leaf, str | None]:
         try:
             expected = expected_digest(if_match, lambda: context.store[target].digest)
-            leaf = context.store.drop(target, expected=expected, idempotency_key=idempotency_key)
+            leaf = context.store.drop(
+                target, expected=expected, idempotency_key=idempotency_key, **asked_by(request, case)
+            )
             return leaf, context.store.waiting()
         except InputError:
             if target in context.store:
@@ -93,17 +113,23 @@ async def drop_memory(
     return JsonResponse({"index": leaf.index, "kind": leaf.kind, "waiting": waiting})
 
 
-def _create(store: Store, body: NewMemory) -> StoredMemory:
+def _create(store: Store, body: NewMemory, asked: Asked) -> StoredMemory:
     if body.name in store:
         raise InputError("there is a memory of this name already", code="taken")
+    columns = None if body.preprocessing is None else body.preprocessing.model_dump()
+    preprocessing = None if columns is None else Preprocessing.from_json(columns | {"width": "given"})
     return store.create(
         body.name,
-        body.keys,
-        body.values,
+        np.empty((0, body.dimension)) if body.dimension is not None else body.keys,
+        np.empty((0, body.value_dimension or 1)) if body.dimension is not None else body.values,
         sigma=body.sigma,
+        preprocessing=preprocessing,
         nu=body.nu,
         cap=body.cap,
         ids=body.ids,
         subjects=body.subjects,
         payloads=body.payloads,
+        expires=body.expires,
+        derived_from=body.derived_from,
+        **asked,
     )

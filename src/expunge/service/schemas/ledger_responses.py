@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from expunge.service.edit_state import LeafState
 from expunge.service.schemas.responses import ResponseBody
 
 __all__ = [
@@ -18,13 +19,14 @@ __all__ = [
 
 
 class Leaf(ResponseBody):
-    """One line of the ledger."""
+    """One line of the ledger, with how far what it states was done."""
 
     index: int
     kind: str
     memory: str | None
     name: str | None
     edit: int | None
+    state: LeafState
     time: str
     applied: int
     live: int | None
@@ -72,6 +74,7 @@ class VerifiableReceipt(ResponseBody):
     memory: str | None
     name: str | None
     edit: int | None
+    state: LeafState
     statement: dict[str, Any]
     envelope: str
     inclusion: InclusionPath

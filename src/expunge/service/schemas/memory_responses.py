@@ -11,11 +11,14 @@ from expunge.service.schemas.responses import Check, Digest, Group, Number, Page
 __all__ = [
     "Boundary",
     "Certificate",
+    "Column",
     "DroppedMemory",
+    "Embedder",
     "Entry",
     "ErasedEntry",
     "ErrorBounds",
     "Explanation",
+    "FitReport",
     "Grid",
     "GroupSizes",
     "Hit",
@@ -23,6 +26,9 @@ __all__ = [
     "Map",
     "MemoryPage",
     "MemorySummary",
+    "NearestResult",
+    "Neighbour",
+    "Preprocessing",
     "ProjectionPlane",
     "PrunedPoint",
     "Readouts",
@@ -39,6 +45,32 @@ class GroupSizes(ResponseBody):
     margin: int
     bound: int
     reserve: int
+
+
+class Column(ResponseBody):
+    """A column: a measurement x becomes (x − centre)/scale; a missing one is replaced by the fill, or refused."""
+
+    name: str
+    unit: str | None
+    centre: float
+    scale: float
+    fill: float | None
+
+
+class Preprocessing(ResponseBody):
+    """Columns of keys and values, and whether their numbers and the width were chosen from the entries."""
+
+    keys: list[Column]
+    values: list[Column]
+    learned: bool
+    width: Literal["given", "auto"]
+
+
+class Embedder(ResponseBody):
+    """What made keys from texts: its name, and SHA-256 of what defines it where that is known."""
+
+    name: str
+    digest: Digest | None
 
 
 class MemorySummary(ResponseBody):
@@ -58,6 +90,9 @@ class MemorySummary(ResponseBody):
     offset: float
     dimension: int
     value_dimension: int
+    preprocessing: Preprocessing | None
+    chosen_width: bool
+    embedder: Embedder | None
     deletable: int
     initial_size: int | None
 
@@ -77,7 +112,10 @@ class DroppedMemory(ResponseBody):
 
 
 class Entry(ResponseBody):
-    """A live entry; with content where that was asked for."""
+    """A live entry; with content where that was asked for, and then with its end and sources.
+
+    A token of one memory sees sources in its own memory alone; those in others are a UUID and an id.
+    """
 
     id: str
     subject: str | None
@@ -87,6 +125,8 @@ class Entry(ResponseBody):
     key: list[float] | None = None
     value: list[float] | None = None
     payload: Any = None
+    expires: str | None = None
+    derived_from: list[str | list[str]] | None = None
 
 
 class Certificate(ResponseBody):
@@ -194,11 +234,21 @@ class Map(ResponseBody):
 
 
 class Readouts(ResponseBody):
-    """Answers at queries."""
+    """Answers at queries, and where each query lies.
+
+    A query is inside where its score is at least `boundary`, 1 − 2ρ; its distance is score − boundary, positive inside.
+    Where it is not nearby, every similarity is below 0.001, and the readout is a mean of values that are all far away.
+    `filled` names the columns that a query by name left out, so that the memory's fill was used.
+    """
 
     digest: Digest
     readouts: list[list[Number]]
     scores: list[Number]
+    boundary: Number
+    distances: list[Number]
+    inside: list[bool]
+    nearby: list[bool]
+    filled: list[list[str]]
 
 
 class Hit(ResponseBody):
@@ -213,10 +263,38 @@ class Hit(ResponseBody):
 
 
 class SearchResult(ResponseBody):
-    """Entries by share."""
+    """Entries by share, and where the query lies, which is null in an empty memory.
+
+    Where no entry is nearby, shares are ratios of similarities that are all nil, and say little.
+    """
 
     digest: Digest
     hits: list[Hit]
+    distance: Number | None
+    inside: bool | None
+    nearby: bool | None
+    filled: list[str]
+
+
+class Neighbour(ResponseBody):
+    """An entry and how far its key is from the query, in key coordinates; its weight is 0 where it is archived."""
+
+    id: str
+    subject: str | None
+    distance: Number
+    similarity: Number
+    archived: bool
+    weight: float
+    value: list[float]
+    payload: Any = None
+
+
+class NearestResult(ResponseBody):
+    """Entries by distance, whatever they weigh; equal distances by id."""
+
+    digest: Digest
+    neighbours: list[Neighbour]
+    filled: list[str]
 
 
 class WeightedHit(Hit):
@@ -227,7 +305,10 @@ class WeightedHit(Hit):
 
 
 class Explanation(ResponseBody):
-    """An answer and who carries it; `rest` is the share of those that are not listed."""
+    """An answer and who carries it; `rest` is the share of those that are not listed.
+
+    The query is inside where `distance`, score − boundary, is not negative. `nearest` are the entries nearest to it.
+    """
 
     digest: Digest
     query: list[float]
@@ -235,15 +316,39 @@ class Explanation(ResponseBody):
     y: float
     readout: list[Number]
     score: Number
+    distance: Number
+    inside: bool
+    nearby: bool
     hits: list[WeightedHit]
     rest: Number
     active: int
+    nearest: list[Neighbour]
+    filled: list[str]
 
 
 class StateCheck(Check):
     """Errors of the current state."""
 
     digest: Digest
+
+
+class FitReport(ResponseBody):
+    """Whether the fit is of use; shares are of all entries that are kept, archived ones included."""
+
+    digest: Digest
+    entries: int
+    margin: float
+    bound: float
+    reserve: float
+    margin_entries: int
+    deletable: int
+    effective_neighbours: float | None
+    recall: float | None
+    sigma: float
+    cap: float
+    nu: float | None
+    healthy: bool
+    warnings: list[str]
 
 
 class ErrorBounds(ResponseBody):

@@ -13,27 +13,31 @@ __all__ = [
     "BatchItem",
     "BatchResult",
     "Check",
-    "ErasurePreview",
+    "DerivedEntry",
+    "ErasedPart",
+    "ExportedEntry",
     "FieldError",
-    "Hold",
-    "HoldList",
-    "Job",
-    "JobProgress",
+    "JointErasure",
+    "MadeEntries",
     "Page",
     "Preview",
+    "PreviewElsewhere",
     "Problem",
+    "PublicKey",
     "Receipt",
     "Refusal",
-    "ReleasedHold",
     "ReportLink",
     "ResponseBody",
     "ServiceInfo",
+    "SubjectExport",
     "TokenInfo",
 ]
 
 Number = float | Literal["inf", "-inf", "nan"]
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-Outcome = Literal["admitted", "certified_zero", "decrement", "refused", "noop", "pruned", "rebuilt"]
+Outcome = Literal[
+    "admitted", "certified_zero", "decrement", "refitted", "emptied", "refused", "noop", "pruned", "rebuilt"
+]
 Group = Literal["margin", "bound", "reserve"]
 Item = TypeVar("Item")
 
@@ -60,14 +64,55 @@ class Check(ResponseBody):
     worst: Number
     tolerance: float
     passed: bool
+    kind: Literal["keys", "sums"]
+    faults: list[str]
 
 
 class Refusal(ResponseBody):
     """Why an edit was refused: how many were asked for and how many allowed, where these are counts."""
 
-    reason: Literal["too_few_entries", "no_acceptable_state", "would_end_warranties", "legal_hold"]
+    reason: Literal["no_acceptable_state", "would_end_warranties", "legal_hold"]
     measured: float | None
     allowed: float | None
+    holds: list[int]
+
+
+class OutdatedChoice(ResponseBody):
+    """A number chosen from entries that would be another, chosen from those that there are now, or that nothing is left
+    to choose from; and what to do.
+    """
+
+    what: Literal["sigma", "centre", "scale", "fill"]
+    column: str | None
+    kept: float
+    now: float | None
+    remedy: Literal["rebuild", "import", "create"]
+
+
+class ErasedPart(ResponseBody):
+    """What an erasure did in one memory; without a leaf where the store could not do it."""
+
+    memory: str
+    uuid: str
+    outcome: str
+    index: int | None
+    applied: list[str]
+    reason: str | None
+
+
+class JointErasure(ResponseBody):
+    """What an erasure did in several memories, or a sweep of what had ended by `due`, with the leaf that sums it up.
+
+    `held` has the entries that a sweep left to holds, and `not_read` the damaged memories, of which nobody can tell
+    what their entries were made from.
+    """
+
+    complete: bool
+    index: int | None
+    due: str | None
+    held: dict[str, list[str]]
+    not_read: list[str]
+    memories: list[ErasedPart]
 
 
 class Receipt(ResponseBody):
@@ -86,6 +131,8 @@ class Receipt(ResponseBody):
     memory: str | None = None
     edit: int | None = None
     waiting: str | None = None
+    outdated: list[OutdatedChoice] = []
+    elsewhere: JointErasure | None = None
 
 
 class Problem(ResponseBody):
@@ -105,15 +152,25 @@ class Problem(ResponseBody):
     fields: list[FieldError] | None = None
 
 
-class Preview(ResponseBody):
-    """What an edit would do; nothing was changed."""
+class DerivedEntry(ResponseBody):
+    """An entry that would go because its sources would: memory and id of each."""
 
-    dry_run: Literal[True]
+    memory: str
+    id: str
+    sources: list[list[str]]
+
+
+class PreviewElsewhere(ResponseBody):
+    """What an edit would do in one memory."""
+
     outcome: Outcome
     applied: list[str]
     size: int
     deletable: int
+    cap_before: float
+    cap: float
     changed_coefficients: int
+    readout_bound: Number | None
     readout_change: Number
     probes: int
     ended: list[str]
@@ -121,6 +178,15 @@ class Preview(ResponseBody):
     reactivated: list[str]
     reason: str | None
     notice: str | None
+    outdated: list[OutdatedChoice]
+    derived: list[DerivedEntry]
+    elsewhere: dict[str, PreviewElsewhere]
+
+
+class Preview(PreviewElsewhere):
+    """What an edit would do; nothing was changed. `elsewhere` is what it would do in other memories."""
+
+    dry_run: Literal[True]
 
 
 class Page(ResponseBody, Generic[Item]):
@@ -146,54 +212,73 @@ class BatchResult(ResponseBody):
     skipped: int
 
 
-class JobProgress(ResponseBody):
-    """How far a job is."""
+class ExportedLeaf(ResponseBody):
+    """A leaf of the ledger that names an entry."""
 
-    done: int
-    total: int
-
-
-class Job(ResponseBody):
-    """A long job."""
-
-    id: str
-    kind: Literal["proof", "subject_erasure", "verification", "vacuum"]
-    state: Literal["queued", "running", "done", "failed", "interrupted"]
-    progress: JobProgress
-    created: str
-    updated: str
-    result: dict[str, Any] | None
-    problem: Problem | None
+    leaf: int
+    kind: str
+    time: str
 
 
-class ErasurePreview(ResponseBody):
-    """What an erasure would do, by memory."""
-
-    memories: dict[str, Preview]
-
-
-class Hold(ResponseBody):
-    """A legal hold."""
+class ExportedHold(ResponseBody):
+    """A hold on an entry."""
 
     number: int
-    memory: str
-    id: str | None
-    subject: str | None
     reason: str
 
 
-class HoldList(ResponseBody):
-    """Holds in order of placement."""
+class ExportedEntry(ResponseBody):
+    """One entry of a person, with its content unless it was forgotten."""
 
-    items: list[Hold]
+    memory: str
+    id: str
+    state: Literal["live", "archived", "forgotten", "stored"]
+    key: list[float] | None
+    value: list[float] | None
+    payload: Any
+    measurements: dict[str, dict[str, float]] | None
+    expires: str | None
+    derived_from: list[list[str]]
+    commitment: Digest
+    admitted: ExportedLeaf | None
+    leaves: list[ExportedLeaf]
+    holds: list[ExportedHold]
 
 
-class ReleasedHold(ResponseBody):
-    """A leaf of the ledger that ends something."""
+class MadeEntries(ResponseBody):
+    """What was made from a person's entries, without content, and the damaged memories that were not read."""
 
-    index: int
-    kind: str
-    waiting: str | None
+    entries: list[DerivedEntry]
+    not_read: list[str]
+
+
+class SubjectExport(ResponseBody):
+    """Everything of one person: what there is besides entries, the entries, and what was made from them."""
+
+    about: dict[str, Any]
+    entries: list[ExportedEntry]
+    derived: MadeEntries
+
+
+class Mirror(ResponseBody):
+    """A system that has copies; the number is the leaf that added it. What is pending are edits."""
+
+    mirror: int
+    system: str
+    url: str
+    memory: str | None
+    of_all_memories: bool
+    map: dict[str, Any]
+    writes_pending: int
+    erasures_pending: int
+    failures: int
+    next_try: str | None
+
+
+class MirrorList(ResponseBody):
+    """Mirrors in the order in which they were added."""
+
+    items: list[Mirror]
 
 
 class TokenInfo(ResponseBody):
@@ -203,6 +288,15 @@ class TokenInfo(ResponseBody):
     scopes: list[str]
     memory: str | None
     expires: str | None
+
+
+class PublicKey(ResponseBody):
+    """A public key of the store: PEM for receipts, a verifier key for heads."""
+
+    use: Literal["receipts", "heads"]
+    key_id: str
+    key: str
+    revoked: bool
 
 
 class ServiceInfo(ResponseBody):
@@ -215,6 +309,7 @@ class ServiceInfo(ResponseBody):
     public_key: str
     key_id: str
     log_key: str
+    keys: list[PublicKey]
     token: TokenInfo
     limits: dict[str, int]
     report: bool

@@ -10,10 +10,9 @@ from sqlalchemy.exc import ArgumentError
 from expunge.attestation.statements import Clock
 from expunge.errors import InputError
 from expunge.store.backends.database import Database
-from expunge.store.backends.postgres import Postgres
 from expunge.store.backends.schema_version import SCHEMA_VERSION, prepare_schema, schema_version
 from expunge.store.backends.sqlite import Sqlite
-from expunge.store.identity import Identity, KeySource, create_identity, load_identity
+from expunge.store.identity import Identity, KeySources, create_identity, load_identity
 
 __all__ = ["connect", "open_identity", "url_without_password"]
 
@@ -29,6 +28,8 @@ def connect(url: str, timeout: float) -> tuple[Database, Path | None]:
         if "@" in (parsed.host or ""):
             # Part of the password would be taken for the host, and shown when it is not found.
             raise InputError("an @ in the user or password of a URL is written %40")
+        from expunge.store.backends.postgres import Postgres
+
         return Postgres(parsed, timeout), None
     raise InputError(f"{kind!r} is not a store; use sqlite:///file.db or postgresql://host/database")
 
@@ -39,27 +40,20 @@ def url_without_password(url: URL) -> str:
     return url.difference_update_query(secret).render_as_string(hide_password=True)
 
 
-def open_identity(
-    database: Database,
-    key: KeySource,
-    default_key: Path | None,
-    passphrase: str | None,
-    origin: str | None,
-    clock: Clock,
-) -> Identity:
+def open_identity(database: Database, sources: KeySources, origin: str | None, clock: Clock) -> Identity:
     """The identity of the store in a database; where there is none, the tables and a new one."""
     with database.reading() as connection:
         if schema_version(connection) == SCHEMA_VERSION:
-            identity = load_identity(connection, key, default_key, passphrase, origin, clock)
+            identity = load_identity(connection, sources, origin, clock)
             if identity is not None:
                 connection.rollback()
                 database.recover()
                 return identity
     with database.writing("expunge schema") as connection:
         prepare_schema(connection)
-        identity = load_identity(connection, key, default_key, passphrase, origin, clock)
+        identity = load_identity(connection, sources, origin, clock)
         if identity is None:
-            identity = create_identity(connection, key, default_key, passphrase, origin, clock)
+            identity = create_identity(connection, sources, origin, clock)
         connection.commit()
     return identity
 

@@ -54,9 +54,9 @@ class CheckedConnection:
         # There is nothing to check in what is written.
         self.execute, self.commit, self.rollback = connection.execute, connection.commit, connection.rollback
 
-    def rows(self, query: Select[Any]) -> list[Any]:
+    def rows(self, query: Select[Any], parameters: dict[str, Any] | None = None) -> list[Any]:
         """All rows of a query."""
-        return _checked(self.connection.execute(query).all(), query)
+        return _checked(self.connection.execute(query, parameters).all(), query)
 
     def first(self, query: Select[Any], parameters: dict[str, Any] | None = None) -> Any:
         """The first row of a query, or None."""
@@ -68,9 +68,9 @@ class CheckedConnection:
         row = self.first(query, parameters)
         return None if row is None else row[0]
 
-    def values(self, query: Select[Any]) -> list[Any]:
+    def values(self, query: Select[Any], parameters: dict[str, Any] | None = None) -> list[Any]:
         """The first column of every row."""
-        return [row[0] for row in self.rows(query)]
+        return [row[0] for row in self.rows(query, parameters)]
 
     def batches(self, query: Select[Any]) -> Iterator[list[Any]]:
         """All rows of a query, a few hundred at a time."""
@@ -80,7 +80,15 @@ class CheckedConnection:
 
 
 class Database(ABC):
-    """One database, whatever its kind."""
+    """One database, whatever its kind.
+
+    Attributes
+    ----------
+    one_writer : whether a transaction of `writing` keeps out all others, whatever locks it holds.
+
+    """
+
+    one_writer = False
 
     def __init__(self, engine: Engine, timeout: float) -> None:
         self.engine = engine
@@ -94,19 +102,19 @@ class Database(ABC):
             yield CheckedConnection(connection)
 
     @contextmanager
-    def writing(self, lock: str) -> Iterator[CheckedConnection]:
-        """A transaction that holds the named lock. Nothing counts unless the caller commits."""
+    def writing(self, *locks: str) -> Iterator[CheckedConnection]:
+        """A transaction that holds the named locks, taken in order. Nothing counts unless the caller commits."""
         with translate_errors(), self.engine.connect() as connection:
-            self._begin_locked(connection, lock)
+            self._begin_locked(connection, locks)
             try:
                 yield CheckedConnection(connection)
             finally:
                 connection.rollback()
 
-    def read_row(self, query: Select[Any]) -> Any:
+    def read_row(self, query: Select[Any], parameters: dict[str, Any] | None = None) -> Any:
         """First row of one query by itself, or None."""
         with translate_errors(), self.engine.connect() as connection:
-            return CheckedConnection(connection).first(query)
+            return CheckedConnection(connection).first(query, parameters)
 
     def recover(self) -> None:
         """Finish what a process that died may have left to do."""
@@ -121,8 +129,8 @@ class Database(ABC):
         """Start a read-only transaction that sees one state of the database."""
 
     @abstractmethod
-    def _begin_locked(self, connection: Connection, lock: str) -> None:
-        """Start a transaction with the lock, or raise Busy when the timeout has passed."""
+    def _begin_locked(self, connection: Connection, locks: Sequence[str]) -> None:
+        """Start a transaction with the locks, or raise Busy when the timeout has passed."""
 
     def insert_secrets(self, connection: CheckedConnection, new: Mapping[int, bytes]) -> None:
         """Write secrets by number."""
@@ -200,5 +208,10 @@ def _as_store_error(problem: SQLAlchemyError) -> ExpungeError:
         code = getattr(problem.orig, "sqlite_errorname", None) or ""
         if code.startswith("SQLITE_BUSY") or state in ("55P03", "40P01", "40001"):
             return Busy(f"another writer is at work ({text}); nothing was done, try again")
+        if code.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
+            return StoreError(
+                f"the database cannot be opened for writing ({text}), and SQLite writes beside its file even to read: "
+                "copy the store and its key to a folder that you can write to"
+            )
         return StoreError(f"the database could not do it: {text}")
     return StoreError(f"the database could not do it: {problem}")

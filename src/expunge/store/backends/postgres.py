@@ -28,12 +28,17 @@ from expunge.store.backends.database import (
 )
 from expunge.store.backends.postgres_scan import STATISTICS_TABLES, readable, stored_secrets, tables_with_secrets
 from expunge.store.backends.tables import (
+    cases,
     entries,
+    erasures,
     forgotten,
     holds,
     jobs,
     ledger,
     memories,
+    mirror_erasures,
+    mirror_writes,
+    mirrors,
     requests,
     secrets,
     states,
@@ -58,6 +63,11 @@ _ERASED = text(f"SELECT erased FROM {waiting.name} WHERE file = {_FILE}")  # noq
 _STILL_WAITING = f"UPDATE {waiting.name} SET file = {_FILE}"  # noqa: S608
 _NO_LONGER_WAITING = f"DELETE FROM {waiting.name} WHERE file <> {_FILE}"  # noqa: S608
 _WAITING = "dead rows of the server's files hold the erased secrets until a vacuum by expunge has run"
+# Those with dead rows that a vacuum removes, and does not write anew.
+_OTHER_TABLES = (
+    *(entries, forgotten, holds, cases, erasures, states, requests, jobs, ledger),
+    *(mirrors, mirror_writes, mirror_erasures),
+)
 _TARGETS = text(
     "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass(:name) AND attnum > 0 AND NOT attisdropped "
     "AND coalesce(attstattarget, -1) <> 0"
@@ -92,18 +102,19 @@ class Postgres(Database):
         super().__init__(engine, timeout)
         self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
 
-    def read_row(self, query: Select[Any]) -> Any:
+    def read_row(self, query: Select[Any], parameters: dict[str, Any] | None = None) -> Any:
         """First row of one query by itself, in one round trip."""
         with translate_errors(), self._autocommit.connect() as connection:
-            return CheckedConnection(connection).first(query)
+            return CheckedConnection(connection).first(query, parameters)
 
     def _begin_snapshot(self, connection: Connection) -> None:
         connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
-    def _begin_locked(self, connection: Connection, lock: str) -> None:
+    def _begin_locked(self, connection: Connection, locks: Sequence[str]) -> None:
         # Whoever has waited for the lock sees what the one before has done, whatever the server's default.
         connection.execution_options(isolation_level="READ COMMITTED")
-        connection.execute(_LOCK, {"key": _lock_key(lock)})
+        for lock in locks:
+            connection.execute(_LOCK, {"key": _lock_key(lock)})
 
     def destroy_secrets(self, connection: CheckedConnection, numbers: Sequence[int]) -> None:
         """Delete; `vacuum` removes what is left in the pages."""
@@ -163,7 +174,7 @@ class Postgres(Database):
                 )
             elif False in rewritten:
                 remains.append("samples in pg_statistic that an older transaction sees: end it, and vacuum again")
-            for table in (entries, forgotten, holds, states, requests, jobs, ledger):
+            for table in _OTHER_TABLES:
                 connection.exec_driver_sql(f"VACUUM (ANALYZE) {table.name}")
             checkpointed = _checkpoint(connection) and checkpointed
             if scanned:

@@ -15,7 +15,7 @@ from expunge.store.backends.tables import metadata
 __all__ = ["SCHEMA_VERSION", "check_schema", "prepare_schema", "schema_version"]
 
 # Versions sort as text. Those below this one were never released.
-SCHEMA_VERSION = "0006"
+SCHEMA_VERSION = "0011"
 
 # Not part of `metadata`: a backup gets its own row when its tables are made.
 _schema = Table("expunge_schema", MetaData(), Column("version", Text, primary_key=True))

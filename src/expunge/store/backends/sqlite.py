@@ -16,7 +16,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,8 @@ _ROW = re.compile(
 class Sqlite(Database):
     """A store in one file."""
 
+    one_writer = True
+
     def __init__(self, url: URL, timeout: float) -> None:
         if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
             raise InputError("a SQLite store needs a file, as in sqlite:///ward.db")
@@ -90,8 +92,14 @@ class Sqlite(Database):
         if not self.path.parent.is_dir():
             raise StoreError(f"there is no folder {self.path.parent} to keep {self.path.name} in")
         # What it holds is content: nobody else's to read. SQLite gives its other files the same mode.
-        with suppress(OSError):
+        try:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            pass
+        except OSError as problem:
+            raise StoreError(
+                f"cannot make {self.path}: {problem.strerror or problem}; name a file in a folder that you can write to"
+            ) from None
         engine = create_engine(url, connect_args={"timeout": _BUSY_WAIT}, hide_parameters=True)
         event.listen(engine, "connect", _prepare)
         super().__init__(engine, timeout)
@@ -103,7 +111,7 @@ class Sqlite(Database):
     def _begin_snapshot(self, connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN")
 
-    def _begin_locked(self, connection: Connection, lock: str) -> None:
+    def _begin_locked(self, connection: Connection, locks: Sequence[str]) -> None:
         if self._truncation_due:
             self._try_truncate(connection)
         deadline = time.monotonic() + self.timeout

@@ -9,8 +9,8 @@ No number counts anything that may be erased: an entry, and the record of a forg
 counted in the ledger, which tells of them in any case. A number is also that of the row in ``secrets``.
 
 PostgreSQL keeps samples of columns in its statistics, where they outlive the rows. So it gathers none on
-`unsampled_tables`: all tables but those of the ledger, from which nothing is erased. The numbers of rows are among the
-columns without statistics, because the number of an entry is a function of its salt.
+`unsampled_tables`: all tables but those of the ledger and of public keys, from which nothing is erased. The numbers
+of rows are among the columns without statistics, because the number of an entry is a function of its salt.
 """
 
 from __future__ import annotations
@@ -20,15 +20,21 @@ from typing import Any
 from sqlalchemy import DDL, BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text, event
 
 __all__ = [
+    "cases",
     "checkpoints",
     "entries",
+    "erasures",
     "forgotten",
     "holds",
     "jobs",
+    "keys",
     "leaves",
     "ledger",
     "memories",
     "metadata",
+    "mirror_erasures",
+    "mirror_writes",
+    "mirrors",
     "nodes",
     "requests",
     "secrets",
@@ -57,8 +63,18 @@ store = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("uuid", Text, nullable=False),
     Column("origin", Text, nullable=False),
-    Column("public_key", LargeBinary, nullable=False),
     Column("secret", LargeBinary, nullable=False),
+    Column("pepper_hash", LargeBinary, nullable=False),
+)
+
+keys = Table(
+    "expunge_keys",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("purpose", Text, nullable=False),
+    Column("algorithm", Text, nullable=False),
+    Column("public_key", LargeBinary, nullable=False),
+    Column("revoked", Integer, nullable=False),
 )
 
 memories = Table(
@@ -115,6 +131,64 @@ holds = Table(
     Index("expunge_holds_memory", "memory"),
 )
 
+# What opens the commitments to a case and an actor in the leaves of one request.
+cases = Table(
+    "expunge_cases",
+    metadata,
+    Column("number", _ROW_NUMBER, primary_key=True, autoincrement=False),
+    Column("content", LargeBinary, nullable=False),
+)
+
+# Erasures of a subject that are to be carried out later: the leaf of the request, and when, in seconds since 1970.
+erasures = Table(
+    "expunge_erasures",
+    metadata,
+    Column("number", _ROW_NUMBER, primary_key=True, autoincrement=False),
+    Column("leaf", BigInteger, nullable=False, unique=True),
+    Column("due", BigInteger, nullable=False),
+    Column("begun", Integer, nullable=False),
+    Column("terms", LargeBinary, nullable=False),
+)
+
+# Copies in other systems: the leaf that says since when, the memory that is copied (all where there is none), until
+# when a process is at work on them, when to try again, and how often in a row that has failed.
+mirrors = Table(
+    "expunge_mirrors",
+    metadata,
+    Column("number", _ROW_NUMBER, primary_key=True, autoincrement=False),
+    Column("leaf", BigInteger, nullable=False, unique=True),
+    Column("memory", Text),
+    Column("busy", BigInteger, nullable=False),
+    Column("due", BigInteger, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("terms", LargeBinary, nullable=False),
+)
+
+
+def _mirror(**options: Any) -> Column[Any]:
+    """The column with the number of the mirror that a row belongs to."""
+    return Column("mirror", _ROW_NUMBER, ForeignKey("expunge_mirrors.number"), nullable=False, **options)
+
+
+# Leaves whose entries are still to be written to a mirror.
+mirror_writes = Table(
+    "expunge_mirror_writes",
+    metadata,
+    _mirror(primary_key=True, autoincrement=False),
+    Column("leaf", BigInteger, primary_key=True, autoincrement=False),
+)
+
+# Leaves whose entries are still to be deleted from a mirror; the terms name them.
+mirror_erasures = Table(
+    "expunge_mirror_erasures",
+    metadata,
+    Column("number", _ROW_NUMBER, primary_key=True, autoincrement=False),
+    _mirror(),
+    Column("leaf", BigInteger, nullable=False),
+    Column("terms", LargeBinary, nullable=False),
+    Index("expunge_mirror_erasures_mirror", "mirror", "leaf"),
+)
+
 requests = Table(
     "expunge_requests",
     metadata,
@@ -129,6 +203,10 @@ ledger = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("frontier", LargeBinary, nullable=False),
     Column("next_number", BigInteger, nullable=False),
+    # Of the latest leaf, in seconds since 1970.
+    Column("time", BigInteger, nullable=False),
+    # How many rows `expunge_mirrors` has: whoever locks this row knows it.
+    Column("mirrors", Integer, nullable=False),
 )
 
 leaves = Table(
@@ -138,8 +216,10 @@ leaves = Table(
     Column("memory", Text),
     Column("edit", BigInteger),
     Column("kind", Text, nullable=False),
+    Column("asked", BigInteger),
     Column("envelope", LargeBinary, nullable=False),
     Index("expunge_leaves_memory", "memory", "number"),
+    Index("expunge_leaves_asked", "asked"),
 )
 
 nodes = Table(
@@ -194,7 +274,10 @@ jobs = Table(
     Column("content", LargeBinary, nullable=False),
 )
 
-unsampled_tables = (store, memories, states, secrets, entries, forgotten, holds, requests, waiting, tokens, jobs)
+unsampled_tables = (
+    *(store, memories, states, secrets, entries, forgotten, holds, cases, erasures, requests, waiting, tokens, jobs),
+    *(mirrors, mirror_writes, mirror_erasures),
+)
 
 
 def without_statistics(table: Table) -> str:

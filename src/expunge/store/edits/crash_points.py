@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["CRASH_POINTS", "crash_point", "set_hook"]
+__all__ = ["CRASH_POINTS", "MIRROR_CRASH_POINTS", "crash_point", "set_hook"]
 
 # In the order in which one edit passes them.
 CRASH_POINTS = (
@@ -25,6 +25,8 @@ CRASH_POINTS = (
     "log_truncated",
     "published",
 )
+# In the order in which one pass over a mirror passes them, around the points of its transactions.
+MIRROR_CRASH_POINTS = ("mirror_claimed", "mirror_erased", "ledger_written", "committed", "mirror_written")
 
 _hook: Callable[[str], None] | None = None
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expunge.certificates.readout_change import readout_change_bound
+from expunge.display.card import LISTED, Card, Displayed, counted
+from expunge.display.outcomes import OUTCOMES
 from expunge.errors import ExpungeError, Refused, StoreError
 from expunge.memory.memory import Memory
 from expunge.memory.receipt import FORGET_NOTICE, Receipt, RecordedOutcome
 from expunge.memory.version import Version
+from expunge.preprocessing.outdated import OutdatedChoice
+from expunge.problem.tolerances import PUBLISHED
 from expunge.store.legal_holds import Hold, hold_reason, holds_on_entries
 from expunge.store.row_writer import erased_ids
+
+if TYPE_CHECKING:
+    from expunge.store.derivations import DerivedEntry
 
 __all__ = ["Edit", "Preview", "preview_edit"]
 
@@ -27,19 +37,30 @@ class _PreviewReady(ExpungeError):
 
 
 @dataclass(frozen=True)
-class Preview:
+class Preview(Displayed):
     """The outcome of an edit that was not applied.
 
-    ``readout_change`` is the largest change of a readout at ``probes`` of the remaining keys, in units of the value
-    range (of one, where all values are equal); ``changed_coefficients`` counts entries whose weight would move. A
-    refused edit has its ``reason``, and changes nothing. ``notice`` says what a pruning in the mode *forget* entails.
+    ``size`` counts the entries that would be live; ``cap`` is the cap there would be, which differs from
+    ``cap_before``, the present one, only where the outcome is ``refitted`` or ``emptied``. ``deletable`` counts what
+    could be deleted afterwards before the cap changes: more can be deleted, too. ``readout_bound`` is what no
+    readout changes by, at any query inside the boundary as it is now, in units of the value range (of one, where all
+    values are equal); 0 says that none changes at any query whatever. ``readout_change`` is the largest change at a
+    sample, ``probes`` of the remaining keys, in the same units. Where the memory is empty before or after there is no
+    readout to compare: ``probes`` is 0 and the bound None, as it is where too many coefficients change for a bound.
+    ``changed_coefficients`` counts entries whose weight would move, ``reactivated`` has the archived entries that
+    would come back. A refused edit has its ``reason``, and changes nothing. ``notice`` says what a pruning in the
+    mode *forget* entails. ``outdated`` has the numbers that were chosen from entries, such as a width, and would be
+    others chosen from those that remain.
     """
 
     outcome: RecordedOutcome
     applied: tuple[str, ...]
     size: int
     deletable: int
+    cap_before: float
+    cap: float
     changed_coefficients: int = 0
+    readout_bound: float | None = None
     readout_change: float = 0.0
     probes: int = 0
     ended: tuple[str, ...] = ()
@@ -47,6 +68,56 @@ class Preview:
     reactivated: tuple[str, ...] = ()
     reason: str | None = None
     notice: str | None = None
+    outdated: tuple[OutdatedChoice, ...] = ()
+    derived: tuple[DerivedEntry, ...] = ()
+    elsewhere: Mapping[str, Preview] = field(default_factory=dict)
+
+    @property
+    def readout_text(self) -> str:
+        """What happens to readouts, in a sentence; empty where there is none to compare."""
+        if not self.probes:
+            return ""
+        if self.readout_bound == 0.0:
+            return "does not change, at any query"
+        sampled = f"{self.readout_change:.2%} of the value range, the largest change at {self.probes} sampled keys"
+        if self.readout_bound is None:
+            return f"{sampled}; how far it changes elsewhere was not bounded"
+        # Rounded up: what is printed is a bound, too.
+        bound = math.ceil(self.readout_bound * 1e4) / 1e4
+        return f"changes by at most {bound:.2%} of the value range, inside the boundary ({sampled})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field; what would be done in other memories by their names."""
+        elsewhere = {name: one.to_json() for name, one in self.elsewhere.items()}
+        return {**vars(self), "derived": [one.to_json() for one in self.derived], "elsewhere": elsewhere}
+
+    def _card(self) -> Card:
+        named = ", ".join(self.applied[:LISTED]) + (", …" if len(self.applied) > LISTED else "")
+        more, others = ", …" if len(self.derived) > LISTED else "", self.elsewhere.items()
+        ends = ((self.ended, "would end for good"), (self.expired, "would expire"))
+        return Card(
+            title="Dry run: nothing was changed",
+            sentence=self.reason or f"{counted(len(self.applied), 'entry')}: {OUTCOMES[self.outcome]}",
+            rows=(
+                ("entries", named),
+                ("made from others", ", ".join(map(str, self.derived[:LISTED])) + more),
+                ("elsewhere", ", ".join(f"{counted(len(one.applied), 'entry')} of {name}" for name, one in others)),
+                ("left", f"{self.size} live" if self.size else ""),
+                ("weights", f"{self.changed_coefficients} would change" if self.reason is None else ""),
+                ("readout", self.readout_text),
+                ("certificates", ", ".join(f"{len(names)} {text}" for names, text in ends if names)),
+                ("archive", f"{len(self.reactivated)} would come back" if self.reactivated else ""),
+                ("note", self.notice or ""),
+            ),
+            details=(
+                ("outcome", self.outcome),
+                (
+                    "cap",
+                    f"{self.cap_before:.6g} → {self.cap:.6g}" if self.cap != self.cap_before else f"{self.cap:.6g}",
+                ),
+                ("deletable afterwards", f"{self.deletable} before the cap changes"),
+            ),
+        )
 
 
 def preview_edit(memory: Memory, edit: Edit, holds: list[Hold]) -> Preview:
@@ -85,25 +156,50 @@ def _preview_of(before: Version, after: Version, receipt: Receipt) -> Preview:
     staying = [name for name in _names(after) if before.slot(name) is not None]
     old, new = _weights(before), _weights(after)
     keys = after.keys[np.unique(np.linspace(0, after.size - 1, min(_PROBES, after.size)).astype(np.int64))]
-    spread = float(np.max(np.ptp(before.values, axis=0))) or 1.0
-    difference = np.abs(before.readout(keys) - after.readout(keys))
+    if not before.size:
+        keys = keys[:0]
+    change, bound = 0.0, None
+    if keys.shape[0]:
+        spread = float(np.max(np.ptp(before.values, axis=0))) or 1.0
+        change = float(np.max(np.abs(before.readout(keys) - after.readout(keys)))) / spread
+        most = _bound(before, after, old, new)
+        bound = None if most is None else most / spread
     return Preview(
         outcome=receipt.recorded_outcome,
         applied=receipt.applied,
         size=after.size,
         deletable=after.deletable,
+        cap_before=before.state.cap,
+        cap=after.state.cap,
         changed_coefficients=sum(old[name] != new[name] for name in staying),
-        readout_change=float(np.max(difference)) / spread,
+        readout_bound=bound,
+        readout_change=change,
         probes=keys.shape[0],
         ended=tuple(receipt.details.get("ended", ())),
         expired=tuple(receipt.details.get("expired", ())),
         reactivated=tuple(receipt.details.get("reactivated", ())),
         notice=FORGET_NOTICE if receipt.details.get("mode") == "forget" else None,
+        outdated=after.outdated,
     )
 
 
 def _refused(version: Version, reason: str) -> Preview:
-    return Preview("refused", (), version.size, version.deletable, reason=reason)
+    return Preview("refused", (), version.size, version.deletable, version.state.cap, version.state.cap, reason=reason)
+
+
+def _bound(before: Version, after: Version, old: dict[str, float], new: dict[str, float]) -> float | None:
+    """What no readout changes by inside the boundary, in units of the values."""
+    added = [row for row, name in enumerate(_names(after)) if name not in old]
+    remaining = np.array([new.get(name, 0.0) for name in old])
+    return readout_change_bound(
+        np.vstack([before.keys, after.keys[added]]),
+        np.vstack([before.values, after.values[added]]),
+        np.concatenate([before.coefficients, np.zeros(len(added))]),
+        np.concatenate([remaining, after.coefficients[added]]),
+        sigma=before.state.gram.sigma,
+        # What is called inside may be short of the boundary by the published tolerance.
+        denominator=0.5 * (1.0 - before.state.offset - PUBLISHED),
+    )
 
 
 def _names(version: Version) -> list[str]:

@@ -9,24 +9,34 @@ from __future__ import annotations
 
 import hmac
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from sqlalchemy import insert, select
+from sqlalchemy import bindparam, insert, select
 
 from expunge.errors import Conflict, InputError
 from expunge.memory.entries import encode_payload
 from expunge.memory.version import Version
+from expunge.preprocessing.measurements import key_coordinates, value_numbers
 from expunge.problem.problem import as_point
 from expunge.store.backends.database import CheckedConnection
 from expunge.store.backends.tables import requests
 from expunge.store.encryption import decrypt_request, encrypt_request, request_key_hash
+from expunge.types import Rows
 
-__all__ = ["Request", "peppered_key", "same_entry"]
+__all__ = ["Request", "peppered_key", "read_answers", "same_entry", "save_answers"]
 
 _LONGEST_KEY = 1000
+# Keys in one query: always as many, so that it is compiled once.
+_AT_ONCE = 16
+_PLACES = [f"hash{place}" for place in range(_AT_ONCE)]
+_ANSWERS = select(requests.c.key_hash, requests.c.answer).where(
+    requests.c.key_hash.in_([bindparam(name, type_=requests.c.key_hash.type) for name in _PLACES])
+)
+_INSERT = insert(requests)
 
 
 def peppered_key(pepper: bytes, key: str) -> str:
@@ -36,11 +46,15 @@ def peppered_key(pepper: bytes, key: str) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked, in which scope (a memory's or the store's UUID), under which peppered key."""
+    """What was asked, in which scope (a memory's or the store's UUID), under which peppered key.
+
+    A refusal is an answer, too, but where the request is a part of another that is tried again.
+    """
 
     scope: str
     key: str
     asked: dict[str, Any]
+    keeps_refusals: bool = True
 
     @classmethod
     def of(cls, scope: str, pepper: bytes, key: str | None, **asked: Any) -> Request | None:
@@ -55,10 +69,18 @@ class Request:
             raise InputError("an idempotency key must be valid Unicode") from None
         return cls(scope, peppered_key(pepper, key), asked)
 
+    @cached_property
+    def key_hash(self) -> bytes:
+        """What the row of its answer is found by."""
+        return request_key_hash(self.scope, self.key)
+
     def earlier_answer(self, connection: CheckedConnection) -> dict[str, Any] | None:
         """The answer that was saved, or None; Conflict when the key was used for another request."""
-        key_hash = request_key_hash(self.scope, self.key)
-        encrypted = connection.value(select(requests.c.answer).where(requests.c.key_hash == key_hash))
+        return self.answer_among(read_answers(connection, [self]))
+
+    def answer_among(self, found: Mapping[bytes, bytes]) -> dict[str, Any] | None:
+        """The answer among those that `read_answers` has found, or None; Conflict as `earlier_answer` raises it."""
+        encrypted = found.get(self.key_hash)
         if encrypted is None:
             return None
         document = decrypt_request(self.scope, self.key, encrypted)
@@ -69,17 +91,35 @@ class Request:
 
     def save_answer(self, connection: CheckedConnection, answer: dict[str, Any]) -> None:
         """Keep the answer, in the transaction that makes it true."""
+        save_answers(connection, [self.answer_row(answer)])
+
+    def answer_row(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """The row that keeps the answer, for `save_answers`."""
         encrypted = encrypt_request(self.scope, self.key, {"asked": self.asked, "answer": answer})
-        row = {
-            "key_hash": request_key_hash(self.scope, self.key),
-            "answer": encrypted,
-            "created": time.time_ns() // 1_000_000,
-        }
-        connection.execute(insert(requests), row)
+        return {"key_hash": self.key_hash, "answer": encrypted, "created": time.time_ns() // 1_000_000}
 
 
-def same_entry(version: Version, name: str, key: npt.ArrayLike, value: npt.ArrayLike, payload: Any) -> bool:
-    """Whether the entry that an earlier admission named, as far as it still exists, is the one given now."""
+def save_answers(connection: CheckedConnection, rows: list[dict[str, Any]]) -> None:
+    """Keep answers, in the transaction that makes them true."""
+    if rows:
+        connection.execute(_INSERT, rows if len(rows) > 1 else rows[0])
+
+
+def read_answers(connection: CheckedConnection, asked: Iterable[Request]) -> dict[bytes, bytes]:
+    """The encrypted answers to those of these requests that have one, by the hashes of their keys."""
+    hashes = [request.key_hash for request in asked]
+    found: dict[bytes, bytes] = {}
+    for start in range(0, len(hashes), _AT_ONCE):
+        part = hashes[start : start + _AT_ONCE]
+        part += [part[-1]] * (_AT_ONCE - len(part))
+        found.update(
+            (row.key_hash, row.answer) for row in connection.rows(_ANSWERS, dict(zip(_PLACES, part, strict=True)))
+        )
+    return found
+
+
+def same_entry(version: Version, name: str, key: Rows, value: Rows, payload: Any) -> bool:
+    """Whether an entry that an earlier admission named, as far as it still exists, is the one given now."""
     slot, archived = version.slot(name), version.warranties.archive.get(name)
     if slot is not None:
         found = (version.state.gram.keys[version.entries.site[slot]], version.entries.values[slot])
@@ -88,6 +128,10 @@ def same_entry(version: Version, name: str, key: npt.ArrayLike, value: npt.Array
         found, stored_payload = (archived.key, archived.value), archived.payload
     else:
         return True
-    given = as_point(key, "key", found[0].size), as_point(value, "value", found[1].size)
+    columns = version.preprocessing
+    given = (
+        as_point(key_coordinates(key, columns), "key", found[0].size),
+        as_point(value_numbers(value, columns), "value", found[1].size),
+    )
     alike = all(np.array_equal(one, other) for one, other in zip(found, given, strict=True))
     return alike and stored_payload == encode_payload(payload)

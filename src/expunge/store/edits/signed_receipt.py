@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from expunge.errors import AdmissionRefused, DeletionRefused, Refused
 from expunge.memory.receipt import EditRecord, Receipt, RefusalReason
+from expunge.preprocessing.outdated import OutdatedChoice, outdated_text
+
+if TYPE_CHECKING:
+    from expunge.store.erasure_summary import JointErasure
 
 __all__ = ["SignedReceipt", "receipt_from_json", "refusal_from_json", "refusal_to_json"]
 
@@ -19,7 +23,10 @@ class SignedReceipt(EditRecord):
 
     ``memory`` is the memory's UUID and ``edit`` its edit number, as the envelope has them. ``waiting`` is None, or the
     reason why the database's files still hold the secrets that the edit erased; it is part of the answer and not of
-    the signed envelope, because it ends. ``measured`` is the receipt with residuals, paths and times; it is kept
+    the signed envelope, because it ends. So is ``outdated``, of a deletion: the numbers that were chosen from entries,
+    such as a width, and would be others chosen from those that remain. The envelope outlives these, so it does not have
+    it, and no kept answer has it. ``elsewhere`` has what was erased in other memories, because it was made from these
+    entries; the ledger has a summary of it. ``measured`` is the receipt with residuals, paths and times; it is kept
     nowhere, so a repeated answer does not have it.
     """
 
@@ -28,6 +35,8 @@ class SignedReceipt(EditRecord):
     edit: int
     envelope: bytes = field(repr=False)
     waiting: str | None = field(default=None, compare=False)
+    outdated: tuple[OutdatedChoice, ...] = field(default=(), compare=False)
+    elsewhere: JointErasure | None = field(default=None, compare=False)
     measured: Receipt | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -41,18 +50,37 @@ class SignedReceipt(EditRecord):
     def to_json(self) -> dict[str, Any]:
         """The record with its place in the ledger; the envelope is left out."""
         place = {"index": self.index, "memory": self.memory, "edit": self.edit}
-        return super().to_json() | place | {"waiting": self.waiting}
+        elsewhere = None if self.elsewhere is None else self.elsewhere.to_json()
+        now = {"waiting": self.waiting, "outdated": list(self.outdated), "elsewhere": elsewhere}
+        return super().to_json() | place | now
+
+    def _technical(self) -> tuple[tuple[str, str], ...]:
+        return (
+            *super()._technical(),
+            ("ledger", f"leaf {self.index}, edit {self.edit} of memory {self.memory}"),
+            ("still in files", self.waiting or ""),
+            ("elsewhere", "" if self.elsewhere is None else self.elsewhere.sentence),
+            ("outdated", outdated_text(self.outdated)),
+        )
 
 
-def receipt_from_json(document: dict[str, Any], envelope: bytes, waiting: str | None = None) -> SignedReceipt:
+def receipt_from_json(
+    document: dict[str, Any],
+    envelope: bytes,
+    waiting: str | None = None,
+    outdated: tuple[OutdatedChoice, ...] = (),
+) -> SignedReceipt:
     """The receipt whose `to_json` was kept, its envelope from the ledger, and what the files hold now."""
+    refusal = document["refusal"]
     return SignedReceipt(
         **document
         | {
             "applied": tuple(document["applied"]),
             "does_not_cover": tuple(document["does_not_cover"]),
-            "refusal": None if document["refusal"] is None else RefusalReason(**document["refusal"]),
+            "refusal": None if refusal is None else RefusalReason(**refusal | {"holds": tuple(refusal["holds"])}),
             "waiting": waiting,
+            "outdated": outdated,
+            "elsewhere": None,
         },
         envelope=envelope,
     )

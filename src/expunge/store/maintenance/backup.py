@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sqlalchemy import URL
+from sqlalchemy import URL, delete, select
 
 from expunge.errors import StoreError, VerificationError
 from expunge.ledger.file_writing import new_file
@@ -15,6 +15,7 @@ from expunge.ledger.merkle.tree import Frontier
 from expunge.store.backends.database import CheckedConnection
 from expunge.store.backends.schema_version import prepare_schema
 from expunge.store.backends.sqlite import Sqlite
+from expunge.store.backends.tables import mirror_erasures, secrets
 from expunge.store.ledger_tables import read_frontier, read_leaves
 from expunge.store.maintenance.snapshot import copy_tables
 
@@ -31,11 +32,20 @@ def write_backup(connection: CheckedConnection, path: Path) -> None:
             with target.writing("backup") as copy:
                 prepare_schema(copy)
                 copy_tables(connection, copy)
+                _leave_out_ids(copy)
                 copy.commit()
         finally:
             target.close()
             for suffix in ("-wal", "-shm"):
                 Path(f"{file.name}{suffix}").unlink(missing_ok=True)
+
+
+def _leave_out_ids(copy: CheckedConnection) -> None:
+    """Take the ids of erased entries out that mirrors are still to lose: a restored store has no mirrors."""
+    waiting = copy.values(select(mirror_erasures.c.number))
+    copy.execute(delete(mirror_erasures))
+    for number in waiting:
+        copy.execute(delete(secrets).where(secrets.c.number == number))
 
 
 def export_ledger(connection: CheckedConnection, path: Path) -> Frontier:

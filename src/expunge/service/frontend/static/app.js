@@ -9,28 +9,40 @@ const main = document.getElementById("main");
 let viewAbort = null; // aborts the requests of the view on screen
 let signOutReason = null; // why the session ended, for the sign-in view
 
+// In order; the first one that the token may see is the start. A section is for tokens with one of its scopes, and
+// those `storeWide` for tokens of no single memory. Without scopes it is for everybody, also before signing in.
 const SECTIONS = [
-  ["memories", "#/", "Memories"],
-  ["ledger", "#/ledger", "Ledger"],
-  ["verify", "#/verify", "Verify"],
-  ["report", "#/report", "Report"],
+  { name: "memories", href: "#/memories", label: "Memories", scopes: ["read", "audit", "admin"] },
+  { name: "ledger", href: "#/ledger", label: "Ledger", scopes: ["read", "audit"] },
+  { name: "verify", href: "#/verify", label: "Verify", scopes: [] },
+  { name: "report", href: "#/report", label: "Report", scopes: ["read", "audit"] },
 ];
 
-// Route → module; each exports `view(parameters, signal)`, which returns { title, content }.
+// Route → module; each exports `view(parameters, signal, query)`, which returns { title, content }. What stands behind
+// a question mark in the route is the query, a URLSearchParams: filters, and never a name or an id of content.
 const ROUTES = [
-  [/^\/$/, "memories", "./overview.js"],
-  [/^\/m\/([^/]+)\/(map|ask|certificates|erase|ledger)$/, "memories", "./memory.js"],
-  [/^\/ledger$/, "ledger", "./ledger.js"],
-  [/^\/ledger\/([0-9]+)$/, "ledger", "./receipt.js"],
+  [/^\/memories$/, "memories", "./engineer/overview.js"],
+  [/^\/m\/([^/]+)(?:\/(map|ask|certificates|erase|ledger))?$/, "memories", "./memory.js"],
+  [/^\/ledger$/, "ledger", "./ledger/ledger.js"],
+  [/^\/ledger\/([0-9]+)$/, "ledger", "./ledger/receipt.js"],
+  [/^\/verify$/, "verify", "./verification.js"],
   [/^\/report$/, "report", "./report.js"],
 ];
 
+const mayBeSeen = ({ scopes, storeWide = false }) =>
+  scopes.length === 0 || (session.may(...scopes) && (!storeWide || session.isStoreWide));
+
 function currentRoute() {
-  const path = location.hash.replace(/^#/, "") || "/";
-  if (path === "/verify") return { section: "verify", module: "./verification.js", parameters: [], open: true };
-  for (const [pattern, section, module] of ROUTES) {
+  const [address, query = ""] = (location.hash.replace(/^#/, "") || "/").split(/\?(.*)/s);
+  const start = address === "/";
+  const path = start ? SECTIONS.find(mayBeSeen).href.slice(1) : address;
+  for (const [pattern, name, module] of ROUTES) {
     const found = pattern.exec(path);
-    if (found) return { section, module, parameters: found.slice(1).map(decodeURIComponent), open: false };
+    if (!found) continue;
+    const parameters = found.slice(1).map((text) => text && decodeURIComponent(text));
+    // The start is for those who have signed in, whatever they see there.
+    const open = !start && SECTIONS.find((section) => section.name === name).scopes.length === 0;
+    return { section: name, module, parameters, query: new URLSearchParams(query), open };
   }
   return null;
 }
@@ -41,19 +53,18 @@ async function draw() {
   const { signal } = viewAbort;
   const route = currentRoute();
   main.setAttribute("aria-busy", "true");
-  drawFrame(route?.section);
+  drawFrame(session.about !== null || route?.open ? route?.section : null);
   if (route === null) return finish("Not found", missing());
-  // Verification needs no service and no token.
   if (session.about !== null) signOutReason = null;
   else if (!route.open) {
     const { signIn } = await import("./signin.js");
     return finish("Sign in", signIn(draw, signOutReason));
   }
-  // What takes a moment says so; what does not, does not flicker.
-  const waiting = setTimeout(() => replace(main, loading("")), LOADING_DELAY);
+  // What takes a moment says so, unless another view is on screen by then; what does not, does not flicker.
+  const waiting = setTimeout(() => signal.aborted || replace(main, loading("")), LOADING_DELAY);
   try {
     const { view } = await import(route.module);
-    const { title, content } = await view(route.parameters, signal);
+    const { title, content } = await view(route.parameters, signal, route.query);
     if (!signal.aborted) finish(title, content);
   } catch (error) {
     if (error.name !== "AbortError" && !signal.aborted)
@@ -75,14 +86,14 @@ function finish(title, ...content) {
 }
 
 function missing() {
-  return h("div", {}, h("h1", {}, "There is no such page"), h("p", {}, h("a", { href: "#/" }, "Go to the memories")));
+  return h("div", {}, h("h1", {}, "There is no such page"), h("p", {}, h("a", { href: "#/" }, "Go to the start")));
 }
 
 function drawFrame(section) {
   const signed = session.about !== null;
   replace(
     document.getElementById("nav"),
-    SECTIONS.filter(([name]) => signed || name === "verify").map(([name, href, label]) =>
+    SECTIONS.filter(mayBeSeen).map(({ name, href, label }) =>
       h("a", { href, "aria-current": name === section ? "page" : null }, label),
     ),
   );

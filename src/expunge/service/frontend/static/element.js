@@ -43,6 +43,11 @@ export function field(label, control, hint = null) {
 // Text in which `commands` become code elements.
 export const withCode = (text) => text.split("`").map((part, at) => (at % 2 ? h("code", {}, part) : part));
 
+// A clause as a sentence of its own.
+export function sentence(text) {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+}
+
 // One row of a description list.
 export const fact = (name, ...value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
 

@@ -23,6 +23,12 @@ export function percent(fraction) {
   return `${share.toFixed(share < 10 ? 1 : 0)}%`;
 }
 
+// A bound stays one when it is rounded.
+export function percentAtMost(fraction) {
+  const share = fraction * 100;
+  return percent(Math.ceil(share < 10 ? share * 10 : share) / (share < 10 ? 1000 : 100));
+}
+
 export const short = (digest) => `${digest.slice(0, 8)}…${digest.slice(-4)}`;
 
 export function moment(time) {

@@ -1,13 +1,15 @@
 // Sentences about receipts, events and previews. Those about a receipt come from the envelope that this page decoded itself.
 
-import { percent, plural } from "./numbers.js";
-import { sentence } from "./view_state.js";
+import { sentence } from "./element.js";
+import { count, moment, percent, percentAtMost, plural, quantity } from "./numbers.js";
 
 export const OUTCOMES = {
   created: "created",
   admitted: "admitted",
   certified_zero: "deleted",
   decrement: "deleted",
+  refitted: "deleted, refitted",
+  emptied: "emptied",
   refused: "refused",
   noop: "nothing to do",
   pruned: "pruned",
@@ -18,6 +20,15 @@ export const OUTCOMES = {
   held: "hold placed",
   released: "hold released",
   subject_erased: "subject erased",
+  erased: "erased in several memories",
+  listed: "list of entries",
+  erasure_requested: "erasure requested",
+  erasure_cancelled: "erasure cancelled",
+  key_added: "key added",
+  key_revoked: "key revoked",
+  mirror_added: "mirror added",
+  mirror_checked: "mirror searched",
+  mirror_removed: "mirror removed",
 };
 
 const COVERS = {
@@ -25,6 +36,7 @@ const COVERS = {
   no_readout_change: "No answer changes, at any query: what was removed weighed exactly nothing.",
   no_readout_change_under_warranty: "No answer changes, at any query, for as long as the warranties hold.",
   fresh_fit_at_new_cap: "A fresh fit at the cap stated here. Nothing is said about the older one.",
+  no_entry_left: "Nothing is left to answer with: the memory has no live or archived entry.",
   nothing: "It claims nothing about the content of the memory.",
 };
 
@@ -37,11 +49,9 @@ const NOT_COVERED = {
 };
 
 const REASONS = {
-  too_few_entries: "too few entries would remain at this cap",
   no_acceptable_state: "no solver reached a state that passes the check",
   would_end_warranties: "it would have ended certificates",
   legal_hold: "a hold forbids erasing some of the entries",
-  state_conflict: "the memory was not in the state that the caller expected",
 };
 
 export const covers = (receipt) => COVERS[receipt.covers];
@@ -56,13 +66,15 @@ export function receiptText(receipt) {
   const was = receipt.applied.count === 1 ? "was" : "were";
   const sentences = {
     created: `A memory was created with ${entries}.`,
-    admitted: "One entry was admitted.",
+    admitted: `${entries} ${was} admitted.`,
     certified_zero: `${entries} ${was} deleted. ${receipt.applied.count === 1 ? "It" : "They"} weighed exactly nothing, so no answer changed.`,
     decrement: `${entries} ${was} deleted, and the memory was solved again without ${receipt.applied.count === 1 ? "it" : "them"}.`,
+    refitted: `${entries} ${was} deleted. Too few were left for the old cap, so the memory was solved afresh with the rest, at a larger one.`,
+    emptied: `${entries} ${was} deleted, and nothing is left: the memory is empty.`,
     refused: `The ${receipt.action} was refused: ${REASONS[receipt.refusal?.reason]}. The memory is what it was before.`,
     noop: `There was nothing to do for this ${receipt.action}.`,
     pruned: `${entries} ${was} pruned, proved to weigh exactly nothing${receipt.pruning?.mode === "forget" ? "; the content is gone. The first erasure of an entry that was live then ends their certificates" : "; the content is kept aside"}.`,
-    rebuilt: "The memory was solved afresh at a new cap.",
+    rebuilt: "The memory was solved afresh at a new cap or width.",
     expired: "A notice about certificates of pruned entries, apart from the receipt of the edit.",
     restored:
       "The memory went back to an older state, from a backup; erasures since then are applied again after this.",
@@ -87,20 +99,73 @@ function warrantyText(receipt) {
   return parts;
 }
 
+const REVOKED = { rotated: "it was replaced", lost: "it was lost", compromised: "somebody else may have it" };
+const USES = { receipts: "receipts", heads: "heads of the ledger" };
+
 // The same for an event of the store, which is not a receipt.
-export function eventText(predicate) {
-  const { event, facts } = predicate;
-  if (event === "dropped")
-    return `A memory was dropped, with ${plural(facts.live, "live entry", "live entries")} and ${plural(facts.pruned, "pruned one")}.`;
-  if (event === "held")
-    return "A hold was placed: what it names cannot be erased until it is released. The reason is not in the ledger.";
-  if (event === "released") return "A hold was released.";
-  const gone = facts.memories.reduce((total, part) => total + part.entries, 0);
-  const left = facts.memories.filter((part) => ["refused", "failed"].includes(part.outcome)).length;
-  const rest = left
-    ? ` In ${plural(left, "memory", "memories")} it was not done.`
-    : " Nothing of the subject is left in the store.";
-  return `A subject was erased from the store: ${plural(gone, "entry", "entries")} in ${plural(facts.memories.length, "memory", "memories")}.${rest}`;
+export function eventText({ event, facts }) {
+  switch (event) {
+    case "dropped":
+      return `A memory was dropped, with ${plural(facts.live, "live entry", "live entries")} and ${plural(facts.pruned, "pruned one")}.`;
+    case "held":
+      return `Hold ${facts.hold} was placed on ${facts.entry ? "one entry" : "the entries of a subject"}: what it names cannot be erased until it is released. The reason is not in the ledger.`;
+    case "released":
+      return facts.cause === "request"
+        ? `Hold ${facts.hold} was released.`
+        : `Hold ${facts.hold} ended: the backup that was restored did not have it.`;
+    case "listed":
+      return `Part ${count(facts.part)} of ${count(facts.parts)} of a list that an earlier leaf gives by its root alone: ${plural(facts.commitments.length, "entry", "entries")}.`;
+    case "erasure_requested":
+      return `The erasure of a subject was requested; it is due by ${moment(facts.due)}.`;
+    case "erasure_cancelled":
+      return `The erasure requested in leaf ${count(facts.requested)} was cancelled.`;
+    case "key_added":
+      return `From here on, another key may sign ${USES[facts.use]} (${facts.algorithm}).`;
+    case "key_revoked":
+      return `A key for ${USES[facts.use]} is not valid any more: ${REVOKED[facts.reason]}.`;
+    case "mirror_added":
+      return `From here on, another system (${facts.system}) has copies of ${facts.of === null ? "all memories" : "a memory"}, and is to follow every erasure.`;
+    case "mirror_checked":
+      return findingsText(facts.findings);
+    case "mirror_removed":
+      return `Another system is not kept in step any more; ${plural(facts.pending, "erasure has", "erasures have")} not reached it.`;
+    case "erased":
+      return erasedTogetherText(facts);
+    default:
+      return erasedText(facts);
+  }
+}
+
+function findingsText(findings) {
+  const sum = (word) => findings.reduce((total, part) => total + part[word], 0);
+  const parts = [
+    [sum("absent"), "neither answered with nor in its files"],
+    [sum("in_files"), "with bytes still in its files"],
+    [sum("not_checkable"), "whose bytes nobody could look for"],
+  ];
+  const told = parts.filter(([number]) => number).map(([number, text]) => `${count(number)} ${text}`);
+  return `Another system was searched for copies of ${plural(sum("entries"), "erased entry", "erased entries")}: ${told.join(", ")}.`;
+}
+
+function erasedTogetherText({ memories, held, due }) {
+  const gone = memories.reduce((total, part) => total + part.entries, 0);
+  const left = memories.filter((part) => ["refused", "failed"].includes(part.outcome)).length;
+  const what = `${plural(gone, "entry", "entries")} in ${plural(memories.length, "memory", "memories")}`;
+  const kept = held ? ` Holds kept ${plural(held, "entry", "entries")}.` : "";
+  const rest = left ? ` In ${plural(left, "memory", "memories")} it was not done.` : "";
+  const done = due
+    ? `Entries that had ended by ${moment(due)} were erased, with what was made from them: ${what}.`
+    : `Entries were erased with what was made from them: ${what}.`;
+  return `${done}${kept}${rest}`;
+}
+
+function erasedText({ memories, complete }) {
+  const gone = memories.reduce((total, part) => total + part.entries, 0);
+  const left = memories.filter((part) => ["refused", "failed"].includes(part.outcome)).length;
+  const rest = complete
+    ? " Nothing of the subject is left in the store."
+    : ` In ${plural(left, "memory", "memories")} it was not done.`;
+  return `A subject was erased from the store: ${plural(gone, "entry", "entries")} in ${plural(memories.length, "memory", "memories")}.${rest}`;
 }
 
 // One leaf of the ledger, from the list that the service sends.
@@ -111,9 +176,11 @@ export function leafText(leaf) {
       return `created with ${entries}`;
     case "certified_zero":
     case "decrement":
+    case "refitted":
+    case "emptied":
       return `${entries} deleted`;
     case "admitted":
-      return "1 entry admitted";
+      return `${entries} admitted`;
     case "pruned":
       return `${entries} pruned`;
     default:
@@ -129,6 +196,15 @@ export function previewText(preview) {
   if (preview.outcome === "certified_zero") {
     return `${entries} would go. ${preview.applied.length === 1 ? "It weighs" : "They weigh"} exactly nothing, so no answer would change.`;
   }
+  if (preview.outcome === "emptied") return `${entries} would go, and nothing would be left: the memory would be empty.`;
+  if (preview.outcome === "refitted") {
+    const [before, after] = [quantity(preview.cap_before), quantity(preview.cap)];
+    return `${entries} would go. Too few would be left for the old cap, so the remaining ${count(preview.size)} would be fitted again at cap ${after} (now ${before}).`;
+  }
   const moved = plural(preview.changed_coefficients, "other entry changes", "other entries change");
-  return `${entries} would go, and the memory would be solved again: ${moved} weight, answers move by up to ${percent(preview.readout_change)} of the value range.`;
+  const most =
+    preview.readout_bound === null
+      ? `the largest change of an answer at ${plural(preview.probes, "sampled key")} is ${percent(preview.readout_change)}`
+      : `no answer inside the boundary moves by more than ${percentAtMost(preview.readout_bound)}`;
+  return `${entries} would go, and the memory would be solved again: ${moved} weight, ${most} of the value range.`;
 }

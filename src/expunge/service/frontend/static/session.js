@@ -48,6 +48,9 @@ export const session = {
   },
 };
 
+// Where a path of the service is, which may be below a prefix of the address that the page was opened at.
+export const url = (path) => new URL(path.slice(1), document.baseURI).href;
+
 export const get = (path, signal) => request(path, { signal });
 
 // Every item of a paginated list.
@@ -63,6 +66,19 @@ export async function all(path, signal, also = () => {}) {
     cursor = part.next;
   } while (cursor);
   return items;
+}
+
+// A file that the service makes. Names of persons are in the body, because addresses are logged.
+export async function fileOf(path, body) {
+  const response = await fetch(url(path), {
+    method: "POST",
+    body: JSON.stringify(body),
+    cache: "no-store",
+    credentials: "omit",
+    headers: { Authorization: `Bearer ${session.token}`, "Content-Type": "application/json" },
+  });
+  if (response.ok) return response.blob();
+  throw new Problem(response.status, await response.json().catch(() => ({})));
 }
 
 export const post = (path, body, headers = {}) =>
@@ -86,7 +102,7 @@ export function newIdempotencyKey() {
 async function request(path, options, token = session.token) {
   let response;
   try {
-    response = await fetch(path, {
+    response = await fetch(url(path), {
       ...options,
       cache: "no-store",
       credentials: "omit",

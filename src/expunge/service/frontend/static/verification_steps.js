@@ -1,7 +1,6 @@
 // The steps of a verification, one line each: passed, failed with the name of the failure, or not reached.
 
-import { h } from "./element.js";
-import { sentence } from "./view_state.js";
+import { h, sentence } from "./element.js";
 
 const SIGNS = { passed: ["✓", "passed"], failed: ["✗", "failed"], skipped: ["–", "not done"] };
 

@@ -1,6 +1,6 @@
 // What a view shows besides its content: that it is loading, that it is empty, or a problem.
 
-import { h, withCode } from "./element.js";
+import { h, sentence, withCode } from "./element.js";
 import { Problem } from "./session.js";
 
 export const loading = (what) =>
@@ -18,11 +18,6 @@ export function empty(title, ...more) {
     h("p", { class: "empty-title" }, title),
     more.map((part) => h("p", {}, withCode(part))),
   );
-}
-
-// A clause as a sentence of its own.
-export function sentence(text) {
-  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 }
 
 const ADVICE = {

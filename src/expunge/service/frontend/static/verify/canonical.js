@@ -1,5 +1,5 @@
-// Strict RFC 8785 JSON without floats: a value is returned only if the bytes are its canonical form.
-// Mirrors docs/formats/envelope.md, "Canonical JSON"; JSON.parse would let pass what is refused here.
+// Strict RFC 8785 JSON without floats: a value is returned only if the bytes are its canonical form. And JSON in any
+// spelling, for what others wrote down. Mirrors docs/formats/envelope.md; JSON.parse would let pass what is refused here.
 
 import { fromUtf8 } from "./encoding.js";
 import { fail, show } from "./failure.js";
@@ -9,18 +9,26 @@ const MAX_VALUES = 200_000;
 const ESCAPES = { '"': '"', "\\": "\\", "/": "/", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
 
 export function parseCanonical(bytes, limit, maxValues = MAX_VALUES) {
-  if (bytes.length > limit) fail("json-too-large", `${bytes.length} bytes of JSON exceed the limit of ${limit}`);
-  const text = fromUtf8(bytes);
-  if (text === null) fail("json-not-utf8", "the bytes are not UTF-8");
-  checkShape(text, maxValues);
-  const value = new Parser(text).document();
-  const canonical = write(value);
+  const text = shaped(bytes, limit, maxValues);
+  const value = new Parser(text, exactInteger).document();
+  const canonical = writeCanonical(value);
   if (canonical !== text) {
     let at = 0;
     while (at < canonical.length && canonical[at] === text[at]) at += 1;
     fail("json-not-canonical", `not the RFC 8785 form of its value, from character ${at}`);
   }
   return value;
+}
+
+// JSON in any spelling, within the same limits. Two fields of one name are refused.
+export const parseJson = (bytes, limit) => new Parser(shaped(bytes, limit, MAX_VALUES), (word) => Number(word)).document();
+
+function shaped(bytes, limit, maxValues) {
+  if (bytes.length > limit) fail("json-too-large", `${bytes.length} bytes of JSON exceed the limit of ${limit}`);
+  const text = fromUtf8(bytes);
+  if (text === null) fail("json-not-utf8", "the bytes are not UTF-8");
+  checkShape(text, maxValues);
+  return text;
 }
 
 export const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -47,21 +55,31 @@ function checkShape(text, maxValues) {
   }
 }
 
-function write(value) {
-  if (Array.isArray(value)) return `[${value.map(write).join(",")}]`;
+export function writeCanonical(value) {
+  if (Array.isArray(value)) return `[${value.map(writeCanonical).join(",")}]`;
   if (isObject(value)) {
     // RFC 8785 orders by UTF-16 code units, which is how JavaScript compares strings.
     const names = Object.keys(value).sort();
-    return `{${names.map((name) => `${write(name)}:${write(value[name])}`).join(",")}}`;
+    return `{${names.map((name) => `${writeCanonical(name)}:${writeCanonical(value[name])}`).join(",")}}`;
   }
   if (typeof value === "string" && !value.isWellFormed())
     fail("json-not-canonical", "a text in this value is not Unicode");
   return JSON.stringify(value);
 }
 
+function exactInteger(word) {
+  if (!/^-?[0-9]+$/.test(word))
+    fail("json-float-forbidden", `${word.slice(0, 40)} is a floating-point number; floats travel as hex strings`);
+  const integer = Number(word);
+  if (!Number.isSafeInteger(integer))
+    fail("json-integer-out-of-range", `integer ${word.slice(0, 20)} is outside ±(2^53 - 1)`);
+  return integer;
+}
+
 class Parser {
-  constructor(text) {
+  constructor(text, numberOf) {
     this.text = text;
+    this.numberOf = numberOf;
     this.at = 0;
   }
 
@@ -112,15 +130,8 @@ class Parser {
     constant.lastIndex = spelling.lastIndex = this.at;
     const found = constant.exec(this.text) ?? spelling.exec(this.text);
     if (found === null) this.wrong("a value is missing");
-    const word = found[0];
-    if (found[1] || found[2] || !/[0-9]$/.test(word)) {
-      fail("json-float-forbidden", `${word.slice(0, 40)} is a floating-point number; floats travel as hex strings`);
-    }
-    this.at += word.length;
-    const integer = Number(word);
-    if (!Number.isSafeInteger(integer))
-      fail("json-integer-out-of-range", `integer ${word.slice(0, 20)} is outside ±(2^53 - 1)`);
-    return integer;
+    this.at += found[0].length;
+    return this.numberOf(found[0]);
   }
 
   string() {

@@ -44,17 +44,20 @@ function parseLine(line) {
 // Returns the head after its signature, and its origin where the trusted key names one, have been checked.
 export async function verifyCheckpoint(note, trust) {
   // A PEM key does not say what the log is called; then it must be called what the head says.
-  const name = trust.origin ?? fromUtf8(note.text).split("\n")[0];
-  const id = await noteKeyId(name, trust.raw);
+  const name = trust.find((key) => key.origin !== null)?.origin ?? fromUtf8(note.text).split("\n")[0];
   let signed = false;
-  for (const line of note.signatures) {
-    if (line.name !== name || !equal(line.keyId, id)) continue;
-    if (line.signature.length !== 64 || !(await verifies(trust.raw, line.signature, note.text))) {
-      fail("note-signature-invalid", `the signature by ${name} is not over this text`);
+  for (const key of trust) {
+    if (key.algorithm !== "ed25519" || (key.origin ?? name) !== name) continue;
+    const id = await noteKeyId(name, key.raw);
+    for (const line of note.signatures) {
+      if (line.name !== name || !equal(line.keyId, id)) continue;
+      if (line.signature.length !== 64 || !(await verifies(key, line.signature, note.text))) {
+        fail("note-signature-invalid", `the signature by ${name} is not over this text`);
+      }
+      signed = true;
     }
-    signed = true;
   }
-  if (!signed) fail("note-signer-unknown", "no signature on the note is by the trusted key");
+  if (!signed) fail("note-signer-unknown", "no signature on the note is by a trusted key");
   const head = parseCheckpoint(note.text);
   if (head.origin !== name)
     fail("checkpoint-origin-mismatch", `this is a head of ${show(head.origin)}, not of ${show(name)}`);

@@ -33,6 +33,13 @@ export function fromBase64(text) {
   return toBase64(bytes) === text ? bytes : null;
 }
 
+// Base64 in the standard or in the URL-safe alphabet, as RFC 4648 has it: padded, whatever the bits before the padding.
+export function fromAnyBase64(text) {
+  const usual = text.replaceAll("-", "+").replaceAll("_", "/");
+  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(usual) || usual.length % 4) return null;
+  return Uint8Array.from(atob(usual), (character) => character.charCodeAt(0));
+}
+
 export function fromDecimal(text) {
   if (!/^(0|[1-9][0-9]{0,18})$/.test(text)) return null;
   const number = BigInt(text);
@@ -40,6 +47,8 @@ export function fromDecimal(text) {
 }
 
 export const toHex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+export const fromHex = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
 
 export const isSha256Hex = (text) => typeof text === "string" && /^[0-9a-f]{64}$/.test(text);
 

@@ -1,7 +1,7 @@
 // DSSE envelopes around in-toto statements. Mirrors docs/formats/envelope.md, "Verification", step by step.
 
-import { checkFields, isObject, parseCanonical } from "./canonical.js";
-import { fromBase64, isSha256Hex, join, toUtf8 } from "./encoding.js";
+import { checkFields, isObject, parseCanonical, parseJson, writeCanonical } from "./canonical.js";
+import { fromAnyBase64, fromBase64, isSha256Hex, join, toBase64, toUtf8 } from "./encoding.js";
 import { fail, show } from "./failure.js";
 import { verifies } from "./signing.js";
 
@@ -11,10 +11,52 @@ const MAX_ENVELOPE = 6 * 1024 * 1024;
 const MAX_PAYLOAD = 4 * 1024 * 1024;
 const MAX_SIGNATURES = 16;
 const MAX_VALUES = 256;
+const KEY_ID = /^SHA256:[A-Za-z0-9+/]{43}$/;
 
-// Steps 1 to 3: the envelope's own form. Nothing in the payload is looked at.
+// Steps 1 to 3: the form of a leaf of the ledger. Nothing in the payload is looked at.
 export function parseEnvelope(bytes) {
-  const document = parseCanonical(bytes, MAX_ENVELOPE, MAX_VALUES);
+  return read(parseCanonical(bytes, MAX_ENVELOPE, MAX_VALUES), true);
+}
+
+// "Reading by the specification": an envelope that went through other hands.
+export function readEnvelope(bytes) {
+  const document = parseJson(bytes, MAX_ENVELOPE);
+  if (!isObject(document)) return read(document, false);
+  const known = knownFields(document, ["payload", "payloadType", "signatures"]);
+  if ("payload" in known) known.payload = standard(known.payload);
+  if (Array.isArray(known.signatures)) known.signatures = known.signatures.map(standardSignature);
+  return read(known, false);
+}
+
+// The one spelling that is the leaf, where the envelope still has its key ids.
+export const envelopeBytes = ({ payload, signatures }) =>
+  toUtf8(
+    writeCanonical({
+      payload: toBase64(payload),
+      payloadType: PAYLOAD_TYPE,
+      signatures: signatures.map(({ keyId, signature }) => ({ keyid: keyId, sig: toBase64(signature) })),
+    }),
+  );
+
+function knownFields(value, names) {
+  return Object.fromEntries(names.filter((name) => name in value).map((name) => [name, value[name]]));
+}
+
+// Standard base64 of what is base64 in either alphabet; anything else as it is.
+function standard(value) {
+  const bytes = typeof value === "string" ? fromAnyBase64(value) : null;
+  return bytes === null ? value : toBase64(bytes);
+}
+
+function standardSignature(item) {
+  if (!isObject(item)) return item;
+  const known = knownFields(item, ["keyid", "sig"]);
+  known.keyid ??= "";
+  if ("sig" in known) known.sig = standard(known.sig);
+  return known;
+}
+
+function read(document, isLeaf) {
   if (!isObject(document)) fail("envelope-not-object", "an envelope is a JSON object");
   checkFields(
     document,
@@ -30,10 +72,10 @@ export function parseEnvelope(bytes) {
   if (payload === null || payload.length > MAX_PAYLOAD) {
     fail("envelope-payload-invalid", `the payload is not base64 of at most ${MAX_PAYLOAD} bytes`);
   }
-  return { payload, signatures: parseSignatures(document.signatures) };
+  return { payload, signatures: parseSignatures(document.signatures, isLeaf) };
 }
 
-function parseSignatures(value) {
+function parseSignatures(value, isLeaf) {
   if (!Array.isArray(value) || !value.every(isObject)) {
     fail("envelope-signature-list-invalid", "the signatures of an envelope are a list of objects");
   }
@@ -45,31 +87,34 @@ function parseSignatures(value) {
   return value.map((item) => {
     checkFields(item, ["keyid", "sig"], "the signature", "envelope-field-missing", "envelope-field-unknown");
     const keyId = item.keyid;
-    if (!isSha256Hex(keyId)) fail("envelope-key-id-invalid", `${show(keyId)} is not the id of a key`);
-    if (seen.has(keyId)) fail("envelope-duplicate-key-id", `two signatures are by key ${keyId}`);
+    if (typeof keyId !== "string" || !(isLeaf ? KEY_ID.test(keyId) : keyId.isWellFormed()))
+      fail("envelope-key-id-invalid", `${show(keyId)} is not the id of a key`);
+    if (isLeaf && seen.has(keyId)) fail("envelope-duplicate-key-id", `two signatures are by key ${keyId}`);
     seen.add(keyId);
     const signature = typeof item.sig === "string" ? fromBase64(item.sig) : null;
-    if (signature?.length !== 64) {
-      fail("envelope-signature-encoding-invalid", `the signature by ${keyId} is not base64 of 64 bytes`);
+    // An Ed25519 signature, or two numbers in DER.
+    if (!(signature?.length >= 8 && signature.length <= 72)) {
+      fail("envelope-signature-encoding-invalid", `the signature by ${keyId} is not base64 of 8 to 72 bytes`);
     }
     return { keyId, signature };
   });
 }
 
-// Steps 4 and 5: every signature by the trusted key verifies, and there is one.
+// Steps 4 and 5: a trusted key signed; its id. Signatures that do not count do no harm. A key id is a hint: where it is
+// missing or of another form than ours, every trusted key is tried.
 export async function verifyEnvelope(envelope, trust) {
   const kind = toUtf8(PAYLOAD_TYPE);
   const head = toUtf8(`DSSEv1 ${kind.length} ${PAYLOAD_TYPE} ${envelope.payload.length} `);
   const message = join(head, envelope.payload);
-  let signed = false;
+  let wrong = null;
   for (const { keyId, signature } of envelope.signatures) {
-    if (keyId !== trust.keyId) continue;
-    if (!(await verifies(trust.raw, signature, message))) {
-      fail("envelope-signature-invalid", `the signature by key ${keyId} is not over this payload`);
-    }
-    signed = true;
+    const named = trust.find((one) => one.keyId === keyId);
+    for (const key of named ? [named] : KEY_ID.test(keyId) ? [] : trust)
+      if (await verifies(key, signature, message)) return key.keyId;
+    if (named) wrong = keyId;
   }
-  if (!signed) fail("envelope-signer-unknown", "no signature on the envelope is by the trusted key");
+  if (wrong !== null) fail("envelope-signature-invalid", `the signature by key ${wrong} is not over this payload`);
+  return fail("envelope-signer-unknown", "no signature on the envelope is by a trusted key");
 }
 
 // Steps 6 and 7: the statement.

@@ -7,6 +7,9 @@ export class VerificationError extends Error {
   }
 }
 
+// What this browser has no means to check; it says nothing for or against the file.
+export class Unchecked extends Error {}
+
 export function fail(name, message) {
   throw new VerificationError(name, message);
 }

@@ -5,9 +5,10 @@ import { checkFields, isObject } from "./canonical.js";
 import { fromFloatHex, isSha256Hex } from "./encoding.js";
 import { fail, show } from "./failure.js";
 
-const REASONS = ["too_few_entries", "no_acceptable_state", "would_end_warranties", "legal_hold", "state_conflict"];
+const REASONS = ["no_acceptable_state", "would_end_warranties", "legal_hold"];
 // Refusals whose two numbers are counts of entries or certificates; the others have none.
-const COUNTED = ["too_few_entries", "would_end_warranties", "legal_hold"];
+const COUNTED = ["would_end_warranties", "legal_hold"];
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const TIME = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$/;
 const WORD = /^[a-z][a-z0-9_-]{0,31}$/;
 const VERSION = /^[0-9A-Za-z][0-9A-Za-z.+!_-]{0,63}$/;
@@ -37,6 +38,12 @@ export function text(value, what, pattern, error) {
   return value;
 }
 
+export const isUuid = (value) => typeof value === "string" && UUID.test(value);
+
+export function uuid(value, what, error) {
+  return text(value, what, UUID, error);
+}
+
 export function oneOf(value, what, allowed, error) {
   if (!allowed.includes(value)) fail(error, `${show(value)} is not a known ${what}`);
   return value;
@@ -62,16 +69,32 @@ export function sizes(value, what) {
   return item;
 }
 
+export const ascends = (items) => items.every((item, at) => at === 0 || items[at - 1] < item);
+
+// A list of entries: by commitment, or by the root of a tree over them where they are too many for one statement.
 export function listed(value, what) {
   const error = "receipt-commitments-invalid";
-  const item = object(value, what, ["commitments", "count"], error);
-  const { commitments, count } = item;
+  const item = object(value, what, ["commitments", "count", "root"], error);
+  const { commitments, count, root } = item;
   integer(count, `${what}: count`, error);
   if (!Array.isArray(commitments) || !commitments.every(isSha256Hex))
     fail(error, `${what} is not a list of commitments`);
-  if (commitments.some((one, at) => at > 0 && commitments[at - 1] >= one))
-    fail(error, `${what}: the commitments do not ascend`);
-  if (count < commitments.length) fail(error, `${what}: ${commitments.length} commitments, and a count of ${count}`);
+  if (!ascends(commitments)) fail(error, `${what}: the commitments do not ascend`);
+  if (root !== null && !(isSha256Hex(root) && commitments.length === 0 && count > 0))
+    fail(error, `${what}: a root stands for a list that is not there`);
+  if (root === null && count !== commitments.length)
+    fail("receipt-count-mismatch", `${what}: ${commitments.length} commitments, and a count of ${count}`);
+  return item;
+}
+
+// The id of a request, and the commitments to its case and actor.
+export function requested(value) {
+  const error = "receipt-request-invalid";
+  const item = object(value, "request", ["id", "case", "actor"], error);
+  for (const name of ["case", "actor"]) {
+    if (item[name] !== null && !isSha256Hex(item[name])) fail(error, `the ${name} of the request is not a commitment`);
+  }
+  uuid(item.id, "id of the request", error);
   return item;
 }
 
@@ -82,27 +105,38 @@ export function problem(value) {
   if (!(cap > 0 && cap <= 1 && sigma >= 1e-150 && sigma <= 1e150))
     fail(error, `cap ${cap} or width ${sigma} is out of range`);
   const dimension = integer(item.dimension, "dimension", error, 1);
-  const initial = item.initial_entries === null ? null : integer(item.initial_entries, "initial_entries", error, 1);
+  const initial = item.initial_entries === null ? null : integer(item.initial_entries, "initial_entries", error);
   return { cap, sigma, dimension, initial };
 }
 
-// Only a state that passes the check is ever signed.
+// Only a state that passes the check is ever signed. Returns the kind of the check.
 export function checkVerdict(value) {
   const error = "receipt-check-invalid";
-  const item = object(value, "check", ["passed", "tolerance"], error);
+  const item = object(value, "check", ["kind", "passed", "tolerance"], error);
+  oneOf(item.kind, "kind of a check", ["keys", "sums"], error);
   if (typeof item.passed !== "boolean" || item.tolerance !== "published")
     fail(error, "the check is not a verdict at the published tolerance");
   if (!item.passed) fail("receipt-check-failed", "the state after the edit did not pass the check");
+  return item.kind;
 }
 
 export function refusal(value) {
   const error = "receipt-refusal-invalid";
-  const item = object(value, "refusal", ["reason", "measured", "allowed"], error);
-  oneOf(item.reason, "reason", REASONS, error);
-  for (const name of ["measured", "allowed"]) {
-    if (COUNTED.includes(item.reason)) integer(item[name], name, error);
-    else if (item[name] !== null) fail(error, `a refusal for ${item.reason} states no numbers`);
-  }
+  const item = object(value, "refusal", ["reason", "measured", "allowed", "holds"], error);
+  const { reason, measured, allowed, holds } = item;
+  oneOf(reason, "reason", REASONS, error);
+  if (!Array.isArray(holds)) fail(error, "the holds of a refusal are not a list");
+  for (const hold of holds) integer(hold, "hold", error, 1);
+  if (!ascends(holds)) fail(error, "the numbers of the holds do not ascend");
+  const counted = COUNTED.includes(reason);
+  if (!counted && (measured !== null || allowed !== null)) fail(error, `a refusal for ${reason} states no numbers`);
+  if (counted) for (const name of ["measured", "allowed"]) integer(item[name], name, error);
+  // Before the names: whoever counts no hold has none to name.
+  if (measured === 0) fail("receipt-refusal-unmeasured", `a refusal for ${reason}, of which there are none`);
+  if (holds.length > 0 !== (reason === "legal_hold")) fail(error, "a refusal for holds, and no other, names them");
+  if (!counted) return item;
+  if (measured <= allowed)
+    fail("receipt-refusal-not-exceeded", `${measured} measured and ${allowed} allowed do not refuse`);
   return item;
 }
 

@@ -80,6 +80,31 @@ async function foldConsistency(oldSize, oldRoot, newSize, newRoot, path) {
     fail("consistency-new-root-mismatch", `the path leads to new root ${toHex(newer)}, not ${toHex(newRoot)}`);
 }
 
+// Root of a tree, leaf by leaf: the complete subtrees so far, the largest first.
+export class TreeRoot {
+  constructor() {
+    this.size = 0;
+    this.peaks = [];
+  }
+
+  // Appends a leaf; → its hash.
+  async add(bytes) {
+    const leaf = await leafHash(bytes);
+    let node = leaf;
+    for (let size = this.size; size % 2 === 1; size = (size - 1) / 2) node = await nodeHash(this.peaks.pop(), node);
+    this.peaks.push(node);
+    this.size += 1;
+    return leaf;
+  }
+
+  async digest() {
+    if (!this.peaks.length) return sha256(new Uint8Array());
+    let node = this.peaks.at(-1);
+    for (const peak of this.peaks.slice(0, -1).toReversed()) node = await nodeHash(peak, node);
+    return node;
+  }
+}
+
 const bitLength = (number) => (number === 0n ? 0 : number.toString(2).length);
 const bitCount = (number) => number.toString(2).replaceAll("0", "").length;
 

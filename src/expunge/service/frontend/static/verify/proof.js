@@ -1,7 +1,7 @@
 // Proofs that travel: a path and the signed head that it leads to. Mirrors docs/formats/log-proof.md.
 
 import { parseNote, verifyCheckpoint } from "./checkpoint.js";
-import { fromBase64, fromDecimal, fromUtf8, join, toUtf8 } from "./encoding.js";
+import { fromBase64, fromDecimal, fromUtf8 } from "./encoding.js";
 import { fail, show } from "./failure.js";
 import { verifyConsistency } from "./merkle.js";
 
@@ -66,5 +66,3 @@ function hashes(lines) {
   });
 }
 
-// Text areas and mail programs drop a final newline; a note has exactly one.
-export const asFile = (text) => join(toUtf8(text.replaceAll("\r\n", "\n").replace(/\n*$/, "")), toUtf8("\n"));

@@ -1,7 +1,7 @@
 // The receipt inside a statement: every field, and no contradiction between them.
 // Mirrors docs/formats/receipt.md, "Verification", steps 2 to 8.
 
-import { fromFloatHex } from "./encoding.js";
+import { toFloatHex } from "./encoding.js";
 import { fail, show } from "./failure.js";
 import {
   checkVerdict,
@@ -13,14 +13,17 @@ import {
   problem,
   pruning,
   refusal,
+  requested,
   sizes,
   solver,
-  text,
   time,
+  uuid,
 } from "./fields.js";
 
-export const RECEIPT_TYPE = "urn:expunge:receipt:v2";
+export const RECEIPT_TYPE = "urn:expunge:receipt:v3";
 
+// Coordinates of kernel values up to which every edit recomputes all slacks; a value has at least so many.
+const [WITHIN_REACH, LEAST_COORDINATES] = [1e6, 16];
 const TOLERANCES = { acceptance: 1e-5, partition: 1e-7, published: 1e-9 };
 const ACTIONS = ["creation", "admission", "deletion", "pruning", "rebuild", "expiry", "restoration"];
 const DOES_NOT_COVER = ["prior_copies", "re_encoding", "model_weights", "changed_cap", "admissions_without_warranty"];
@@ -31,6 +34,8 @@ const RULES = {
   admitted: [["admission"], "fresh_fit", true],
   certified_zero: [["deletion"], "no_readout_change", null],
   decrement: [["deletion"], "fresh_fit", true],
+  refitted: [["deletion"], "fresh_fit_at_new_cap", true],
+  emptied: [["deletion"], "no_entry_left", true],
   refused: [EDITS, "nothing", false],
   noop: [EDITS, "nothing", false],
   pruned: [["pruning"], "no_readout_change_under_warranty", true],
@@ -47,8 +52,10 @@ const FIELDS = [
   "applied",
   "problem",
   "solver",
+  "request",
   "pruning",
   "refusal",
+  "restored_edit",
   "covers",
   "state",
   "entries",
@@ -57,13 +64,15 @@ const FIELDS = [
   "tolerances",
   "does_not_cover",
 ];
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+// Outcomes that name an entry at least, and those after which a memory may be empty.
+const NAMES_ENTRIES = ["admitted", "certified_zero", "decrement", "refitted", "emptied", "pruned"];
+const MAY_BE_EMPTY = ["created", "emptied", "refused", "noop", "expired", "restored", "certified_zero"];
 
 // Returns the receipt with floats as numbers.
 export function parseReceipt(statement) {
   if (statement.type !== RECEIPT_TYPE)
     fail("statement-predicate-type-mismatch", `${show(statement.type)} is not ${RECEIPT_TYPE}`);
-  const found = object(statement.predicate, "the receipt", fieldsOf(statement.predicate), "receipt-error");
+  const found = object(statement.predicate, "the receipt", FIELDS, "receipt-error");
   oneOf(found.outcome, "outcome", Object.keys(RULES), "receipt-outcome-invalid");
   const state = object(found.state, "state", ["before", "after"], "receipt-state-invalid");
   const entries = object(found.entries, "entries", ["before", "after"], "receipt-entries-invalid");
@@ -75,7 +84,7 @@ export function parseReceipt(statement) {
   );
   const receipt = {
     outcome: found.outcome,
-    memory: text(found.memory, "memory", UUID, "receipt-memory-invalid"),
+    memory: uuid(found.memory, "memory", "receipt-memory-invalid"),
     edit: integer(found.edit, "edit", "receipt-edit-invalid"),
     action: oneOf(found.action, "action", ACTIONS, "receipt-action-invalid"),
     time: time(found.time),
@@ -85,6 +94,7 @@ export function parseReceipt(statement) {
     applied: listed(found.applied, "applied"),
     problem: problem(found.problem),
     solver: solver(found.solver),
+    request: requested(found.request),
     ended: listed(warranties.ended, "ended"),
     expired: listed(warranties.expired, "expired"),
     renewed: listed(warranties.renewed, "renewed"),
@@ -94,16 +104,11 @@ export function parseReceipt(statement) {
     restoredEdit: restoredEdit(found),
     covers: found.covers,
     doesNotCover: found.does_not_cover,
+    checkKind: checkVerdict(found.check),
   };
-  checkVerdict(found.check);
   const tolerances = object(found.tolerances, "tolerances", Object.keys(TOLERANCES), "receipt-tolerances-invalid");
-  if (
-    Object.entries(TOLERANCES).some(
-      ([name, value]) => typeof tolerances[name] !== "string" || fromFloatHex(tolerances[name]) !== value,
-    )
-  ) {
+  if (Object.entries(TOLERANCES).some(([name, value]) => tolerances[name] !== toFloatHex(value)))
     fail("receipt-tolerances-invalid", `tolerances other than those of ${RECEIPT_TYPE}`);
-  }
   if (
     found.covers !== RULES[receipt.outcome][1] ||
     JSON.stringify(found.does_not_cover) !== JSON.stringify(DOES_NOT_COVER)
@@ -112,20 +117,26 @@ export function parseReceipt(statement) {
   }
   checkStates(receipt);
   checkEntries(receipt);
+  checkCheckKind(receipt);
   checkSubjects(receipt, statement.subjects);
   return receipt;
 }
 
-// A restoration may state the edit that it went back to; older ones do not.
-function fieldsOf(predicate) {
-  const restores = predicate?.action === "restoration" && Object.hasOwn(predicate, "restored_edit");
-  return restores ? [...FIELDS, "restored_edit"] : FIELDS;
+// Active entries are at least 1/cap and at most all; n · active · d decides what the check takes its slacks from.
+function checkCheckKind(receipt) {
+  const [live, { cap, dimension }] = [receipt.entries.after.live, receipt.problem];
+  const width = Math.max(dimension, LEAST_COORDINATES);
+  const wrong = receipt.checkKind === "keys" ? live * width > WITHIN_REACH * cap : !(live * live * width > WITHIN_REACH);
+  if (wrong) fail("receipt-check-invalid", `${live} live entries are not checked from ${receipt.checkKind}`);
 }
 
 function restoredEdit(found) {
-  if (!Object.hasOwn(found, "restored_edit")) return null;
-  const edit = integer(found.restored_edit, "restored edit", "receipt-edit-invalid");
-  if (edit >= found.edit) fail("receipt-edit-invalid", `restored to edit ${edit}, which is not before edit ${found.edit}`);
+  const error = "receipt-edit-invalid";
+  if ((found.restored_edit === null) === (found.action === "restoration"))
+    fail(error, "a restoration, and nothing else, names an earlier edit");
+  if (found.restored_edit === null) return null;
+  const edit = integer(found.restored_edit, "restored edit", error);
+  if (edit >= found.edit) fail(error, `restored to edit ${edit}, which is not before edit ${found.edit}`);
   return edit;
 }
 
@@ -150,50 +161,70 @@ function checkStates(receipt) {
 
 function addsUp({ outcome, action, entries, applied, reactivated, renewed, expired, ended, pruning: pruned }) {
   // Each number is exact; sums of them need not be.
-  const exact = (size) => ({ live: BigInt(size.live), pruned: BigInt(size.pruned) });
+  const exact = (size) => ({ live: BigInt(size.live), total: BigInt(size.live) + BigInt(size.pruned) });
   const [before, after] = [exact(entries.before), exact(entries.after)];
-  const total = (size) => size.live + size.pruned;
-  const same = before.live === after.live && before.pruned === after.pruned;
-  const [count, back, named] = [applied.count, reactivated.count, applied.commitments.length].map(BigInt);
-  const nothing = count === 0n && back === 0n && renewed.count === 0;
-  const over = BigInt(ended.count) + BigInt(expired.count);
+  const [count, back, ends] = [applied, reactivated, ended].map((list) => BigInt(list.count));
+  const same = before.live === after.live && before.total === after.total;
+  const none = back === 0n && renewed.count === 0;
+  const nothing = none && count === 0n;
+  const over = ends + BigInt(expired.count);
   if (outcome === "created")
-    return total(before) === 0n && after.pruned === 0n && after.live === count && [0n, count].includes(named);
+    return before.total === 0n && after.total === after.live && after.live === count && none && over === 0n;
   if (outcome === "refused" || outcome === "noop") return same && nothing && over === 0n;
   if (outcome === "expired") return same && nothing && over > 0n;
   if (outcome === "restored") return nothing && over === 0n;
   if (action === "admission") {
     // Only what takes entries away for good, or changes the cap, ends certificates.
-    const one = named === 1n && count === 1n && ended.count === 0;
-    return one && total(after) - total(before) === 1n && after.live === before.live + 1n + back;
+    const came = count === after.total - before.total;
+    return came && after.live === before.live + count + back && ends === 0n;
   }
   if (action === "deletion") {
     // Some may have been pruned before; the others were live.
     const went = before.live + back - after.live;
-    return count > 0n && count === total(before) - total(after) && went >= 0n && went <= count;
+    const gone = count === before.total - after.total && went >= 0n && went <= count;
+    return gone && (outcome !== "emptied" || (after.live === 0n && before.live > 0n));
   }
   if (action === "pruning") {
-    return (
-      count > 0n &&
-      count === before.live - after.live &&
-      total(before) === total(after) &&
-      back === 0n &&
-      [0n, count].includes(named) &&
-      (pruned?.mode === "forget" || ended.count === 0)
-    );
+    const set = count === before.live - after.live && before.total === after.total;
+    return set && back === 0n && (pruned?.mode === "forget" || ends === 0n);
   }
-  return count === 0n && total(before) === total(after) && after.live === before.live + back;
+  return count === 0n && before.total === after.total && after.live === before.live + back;
 }
 
 function checkEntries(receipt) {
-  if (addsUp(receipt) && receipt.entries.after.live > 0) return;
   const { before, after } = receipt.entries;
-  fail(
-    "receipt-entries-mismatch",
-    `${receipt.outcome}: ${before.live} live and ${before.pruned} pruned before, ${after.live} and ${after.pruned} after ` +
-      "do not follow from what was applied",
-  );
+  const { outcome, applied } = receipt;
+  if (applied.count === 0 && NAMES_ENTRIES.includes(outcome))
+    fail("receipt-applied-empty", `${outcome}, and no entry is named`);
+  const empties = outcome === "certified_zero" && before.live > 0;
+  if (after.live === 0 && (empties || !MAY_BE_EMPTY.includes(outcome)))
+    fail("receipt-empty-unstated", `${outcome}, which leaves no live entry and does not say so`);
+  if (!addsUp(receipt)) {
+    fail(
+      "receipt-entries-mismatch",
+      `${outcome}: ${before.live} live and ${before.pruned} pruned before, ${after.live} and ${after.pruned} after ` +
+        "do not follow from what was applied",
+    );
+  }
+  const { cap } = receipt.problem;
+  if (after.live === 0 ? cap !== 1 : !reachesOne(after.live, cap)) {
+    fail(
+      "receipt-cap-infeasible",
+      `${after.live} live entries at cap ${cap}: a memory has none at cap 1, or at least 1/cap`,
+    );
+  }
 }
+
+// ⌈1/cap⌉, exactly; 0 < cap ≤ 1.
+export function fewestLive(cap) {
+  let [whole, shift] = [cap, 0n];
+  // Doubling is exact: it only moves the exponent.
+  while (!Number.isInteger(whole)) [whole, shift] = [whole * 2, shift + 1n];
+  return ((1n << shift) + BigInt(whole) - 1n) / BigInt(whole);
+}
+
+// Whether number · cap ≥ 1, exactly.
+export const reachesOne = (number, cap) => BigInt(number) >= fewestLive(cap);
 
 function checkSubjects({ before, after }, subjects) {
   const expected = [["state_after", after], ...(before === null ? [] : [["state_before", before]])];
