@@ -18,7 +18,7 @@ from expunge.memory.receipt import Receipt
 from expunge.problem.check import StateCheck
 from expunge.solver import path
 from expunge.solver.attempts import Method, first_accepted
-from expunge.solver.candidate_check import check_candidate
+from expunge.solver.candidate_check import check_candidate, slack_error
 from expunge.solver.canonical import Exactness, canonical
 from expunge.solver.state import BOUND, MARGIN, RESERVE, State
 from expunge.types import IndexArray
@@ -270,7 +270,8 @@ def test_the_compiled_judge_says_what_the_plain_check_says() -> None:
     compiled = check_candidate(state, state.multiplicity[: state.sites])
     assert compiled.mass == pytest.approx(plain.mass, abs=1e-16)
     assert compiled.box == plain.box
-    assert compiled.stationarity == pytest.approx(plain.stationarity, abs=1e-15)
+    # The compiled one adds the bound on the error of the kept sums.
+    assert compiled.stationarity - slack_error(state) == pytest.approx(plain.stationarity, abs=1e-15)
     assert np.count_nonzero(state.status[: state.sites] == MARGIN) == memory.partition.margin.size
 
 

@@ -29,13 +29,20 @@ from problems import PROBLEMS, Problem
 ON_THE_PATH = ("admitted", "decrement", "certified_zero")
 
 
-def assert_on_the_path(receipt: Receipt, outcomes: tuple[str, ...] = ON_THE_PATH) -> None:
-    """One attempt, of the maintained solver itself: neither a rescue nor a quiet cold fit."""
+def assert_on_the_path(memory: Memory, receipt: Receipt, outcomes: tuple[str, ...] = ON_THE_PATH) -> None:
+    """One attempt, of the maintained solver itself: neither a rescue nor a quiet cold fit.
+
+    A check from maintained sums includes the bound on their error, which alone is larger at d = 384: so the errors of
+    such a state are recomputed from the keys.
+    """
     assert receipt.outcome in outcomes, receipt
     assert len(receipt.attempts) == 1, receipt.attempts
     assert receipt.attempts[0].error is None
     assert receipt.attempts[0].path in ("path", "reserve"), receipt.attempts
-    assert receipt.check.worst <= MEASURED
+    assert receipt.check.passed
+    check = receipt.check if receipt.check.kind == "keys" else memory.check()
+    assert check.kind == "keys"
+    assert check.worst <= MEASURED
 
 
 def sensitivity(memory: Memory) -> float:
@@ -84,7 +91,7 @@ def test_deleting_one_equals_a_refit(name: str) -> None:
         memory = fitted(problem)
         active = memory.coefficients[row] > 0.0
         receipt = memory.delete(str(row))
-        assert_on_the_path(receipt, ("decrement",) if active else ("certified_zero",))
+        assert_on_the_path(memory, receipt, ("decrement",) if active else ("certified_zero",))
         assert str(row) not in memory.ids
         assert_equal_to_refit(memory, problem.keys)
 
@@ -102,7 +109,7 @@ def test_admitting_the_last_key_equals_fitting_it(name: str) -> None:
             cap=cap_of(problem),
             ids=[str(r) for r in rest],
         )
-        assert_on_the_path(memory.admit(problem.keys[row], problem.values[row], id=str(row)))
+        assert_on_the_path(memory, memory.admit(problem.keys[row], problem.values[row], id=str(row)))
         assert_equal_to_refit(memory, problem.keys)
         assert_same_function(memory, whole, problem.keys)
 
@@ -113,7 +120,7 @@ def test_readmitting_a_deleted_key_restores_the_memory(name: str) -> None:
     for row in some_rows(problem, 6):
         memory, before = fitted(problem), fitted(problem)
         memory.delete(str(row))
-        assert_on_the_path(memory.admit(problem.keys[row], problem.values[row], id=str(row)))
+        assert_on_the_path(memory, memory.admit(problem.keys[row], problem.values[row], id=str(row)))
         assert memory.ids == (*(i for i in before.ids if i != str(row)), str(row))
         assert_sound(memory)
         assert_same_function(memory, before, problem.keys)
@@ -127,7 +134,7 @@ def test_deleting_down_to_the_last_feasible_key(name: str) -> None:
     order = np.random.default_rng(5).permutation(problem.size).astype(str).tolist()
     for left in range(memory.deletable, 0, -1):
         assert memory.deletable == left
-        assert_on_the_path(memory.delete(order.pop()))
+        assert_on_the_path(memory, memory.delete(order.pop()))
         if left % 16 == 1 or problem.size <= 16:
             assert_equal_to_refit(memory, problem.keys)
     assert memory.deletable == 0
@@ -143,7 +150,7 @@ def test_growing_from_the_fewest_keys(name: str) -> None:
     start = problem.size - fitted(problem).deletable
     memory = Memory.fit(problem.keys[:start], problem.values[:start], sigma=problem.sigma, cap=cap_of(problem))
     for row in range(start, problem.size):
-        assert_on_the_path(memory.admit(problem.keys[row], problem.values[row], id=str(row)))
+        assert_on_the_path(memory, memory.admit(problem.keys[row], problem.values[row], id=str(row)))
     assert memory.ids == fitted(problem).ids
     assert_sound(memory)
     assert_same_function(memory, fitted(problem), problem.keys)
@@ -156,13 +163,13 @@ def test_several_at_once_equal_one_by_one_in_any_order(name: str) -> None:
     victims = [str(r) for r in np.random.default_rng(2).choice(problem.size, count, replace=False)]
     together = fitted(problem)
     receipt = together.delete(victims)
-    assert_on_the_path(receipt)
+    assert_on_the_path(together, receipt)
     assert set(receipt.applied) == set(victims)
     assert_equal_to_refit(together, problem.keys)
     for order in itertools.islice(itertools.permutations(victims), 0, 120, 29):
         single = fitted(problem)
         for victim in order:
-            assert_on_the_path(single.delete(victim))
+            assert_on_the_path(single, single.delete(victim))
         assert single.ids == together.ids
         assert_same_function(single, together, problem.keys)
         assert_same_coefficients(single, together)
@@ -178,7 +185,7 @@ def test_all_that_can_go_in_one_transaction(name: str) -> None:
     victims = [str(row) for row in range(memory.deletable)]
     receipt = memory.delete(victims)
     if victims:
-        assert_on_the_path(receipt)
+        assert_on_the_path(memory, receipt)
     else:
         assert receipt.outcome == "noop"
     assert memory.deletable == 0
@@ -195,11 +202,11 @@ def test_a_copy_of_every_kind_of_key(name: str) -> None:
             continue
         row = int(group[group.size // 2])
         memory, before = fitted(problem), fitted(problem)
-        assert_on_the_path(memory.admit(problem.keys[row], problem.values[row], id="copy"))
+        assert_on_the_path(memory, memory.admit(problem.keys[row], problem.values[row], id="copy"))
         shares = by_id(memory)
         assert shares["copy"] == shares[str(row)]
         assert_equal_to_refit(memory, problem.keys)
-        assert_on_the_path(memory.delete(str(row)))
+        assert_on_the_path(memory, memory.delete(str(row)))
         assert_sound(memory)
         assert_same_function(memory, before, problem.keys)
 
@@ -213,7 +220,7 @@ def test_a_key_that_stays_in_reserve_changes_nothing(name: str) -> None:
     state = (memory.coefficients.tobytes(), memory.offset, memory.inverse.tobytes())
     seen = memory.read(problem.keys).tobytes()
     receipt = memory.admit(inner, problem.values[0], id="inner")
-    assert_on_the_path(receipt, ("admitted",))
+    assert_on_the_path(memory, receipt, ("admitted",))
     assert receipt.pivots == 0
     assert memory.coefficients[-1] == 0.0
     assert (memory.coefficients[:-1].tobytes(), memory.offset, memory.inverse.tobytes()) == state
@@ -230,9 +237,9 @@ def test_an_empty_margin_is_left_and_reached_again(name: str) -> None:
     memory = fitted(problem)
     assert memory.partition.margin.size == 0 or memory.cap * problem.size > 1.0
     for _ in range(3):
-        assert_on_the_path(memory.admit(outlier, problem.values[0], id="outlier"))
+        assert_on_the_path(memory, memory.admit(outlier, problem.values[0], id="outlier"))
         assert_equal_to_refit(memory, problem.keys)
-        assert_on_the_path(memory.delete("outlier"))
+        assert_on_the_path(memory, memory.delete("outlier"))
         assert_equal_to_refit(memory, problem.keys)
         assert_same_function(memory, fitted(problem), problem.keys)
 
@@ -246,10 +253,10 @@ def test_all_at_the_cap_then_one_more_each_way() -> None:
     assert memory.deletable == 0
     for k in range(4):
         extra = 2.0 * rng.standard_normal(3)
-        assert_on_the_path(memory.admit(extra, extra, id=f"extra-{k}"))
+        assert_on_the_path(memory, memory.admit(extra, extra, id=f"extra-{k}"))
         assert_equal_to_refit(memory, keys)
     for k in range(4):
-        assert_on_the_path(memory.delete(f"extra-{k}"))
+        assert_on_the_path(memory, memory.delete(f"extra-{k}"))
         assert_equal_to_refit(memory, keys)
     assert np.abs(memory.coefficients - 1 / 20).max() <= 20 * 2.0**-55
 
@@ -258,10 +265,10 @@ def test_a_single_key_is_an_ordinary_memory() -> None:
     memory = Memory.fit([[1.0, 2.0]], [[5.0]], sigma=1.0, nu=1.0, ids=["only"])
     assert (memory.cap, memory.deletable, memory.offset) == (1.0, 0, -1.0)
     for k in range(3):
-        assert_on_the_path(memory.admit([float(k), 0.0], [float(k)], id=str(k)))
+        assert_on_the_path(memory, memory.admit([float(k), 0.0], [float(k)], id=str(k)))
         assert_equal_to_refit(memory, memory.keys)
     for name in ("only", "0", "1"):
-        assert_on_the_path(memory.delete(name))
+        assert_on_the_path(memory, memory.delete(name))
         assert_equal_to_refit(memory, memory.keys)
     assert memory.ids == ("2",)
     assert memory.coefficients.tolist() == [1.0]
@@ -272,12 +279,12 @@ def test_copies_come_and_go() -> None:
     keys = np.random.default_rng(0).standard_normal((9, 3))
     memory = Memory.fit(keys, keys, sigma=2.0, cap=0.2)
     for k in range(12):
-        assert_on_the_path(memory.admit(keys[0], keys[0], id=f"copy-{k}"))
+        assert_on_the_path(memory, memory.admit(keys[0], keys[0], id=f"copy-{k}"))
         assert len({by_id(memory)[i] for i in ("0", *(f"copy-{j}" for j in range(k + 1)))}) == 1
         assert_equal_to_refit(memory, keys)
-    assert_on_the_path(memory.delete(["0", *(f"copy-{k}" for k in range(6))]))
+    assert_on_the_path(memory, memory.delete(["0", *(f"copy-{k}" for k in range(6))]))
     assert_equal_to_refit(memory, keys)
-    assert_on_the_path(memory.delete([f"copy-{k}" for k in range(6, 12)]))
+    assert_on_the_path(memory, memory.delete([f"copy-{k}" for k in range(6, 12)]))
     assert_equal_to_refit(memory, keys)
     assert len(memory) == 8
 
@@ -289,10 +296,10 @@ def test_dependent_keys_trade_places(noise: float) -> None:
     keys = np.vstack([rng.standard_normal((10, 2)), [1.0, 1.0] + noise * rng.standard_normal((6, 2))])
     memory = Memory.fit(keys, keys, sigma=5.0, cap=0.15)
     for row in (10, 12, 14):
-        assert_on_the_path(memory.delete(str(row)))
+        assert_on_the_path(memory, memory.delete(str(row)))
         assert_equal_to_refit(memory, keys)
     for row in (14, 12, 10):
-        assert_on_the_path(memory.admit(keys[row], keys[row], id=str(row)))
+        assert_on_the_path(memory, memory.admit(keys[row], keys[row], id=str(row)))
         assert_equal_to_refit(memory, keys)
 
 
@@ -302,7 +309,7 @@ def test_the_last_dependent_key_takes_the_mass() -> None:
     line += [0.0022042557810298957, -8048.85098836582, -0.00015174445105009424]
     keys = np.array(line)[:, None]
     memory = Memory.fit(keys, keys, sigma=41597.50444821549, cap=0.2200076307027639)
-    assert_on_the_path(memory.delete(["1", "5"]))
+    assert_on_the_path(memory, memory.delete(["1", "5"]))
     assert_equal_to_refit(memory, keys)
 
 
