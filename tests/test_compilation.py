@@ -91,7 +91,7 @@ def test_commands_on_a_read_only_source_tree_without_a_home(unwritable: Path) ->
     assert '"inside"' in said[1]
     assert "30 entries" in said[2]
     assert {path.name for path in unwritable.iterdir()} == {
-        *("site", "temporary", "hours.csv", "expunge.db", "expunge.db.key", "expunge.db.pepper"),
+        *("site", "temporary", "hours.csv", "expunge.db", "expunge.db.key"),
     }
     (kept,) = (unwritable / "temporary").iterdir()
     assert list(kept.rglob("*.nbi"))

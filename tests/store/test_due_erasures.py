@@ -276,7 +276,7 @@ def test_a_memory_that_cannot_be_edited_keeps_the_request_open(ward: Store, cloc
     with ward._database.writing("test") as connection:
         condition = tables.states.c.memory == broken.number
         state = connection.value(select(tables.states.c.state).where(condition))
-        connection.execute(update(tables.states).where(condition).values(state=state[:-1] + b"x"))
+        connection.execute(update(tables.states).where(condition).values(state=state[:-1] + bytes([state[-1] ^ 1])))
         connection.commit()
     broken.let_go()
     clock.now += DELAY

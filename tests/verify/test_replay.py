@@ -25,7 +25,7 @@ from ledgers.model_steps import STEPS, honest
 from ledgers.store_histories import discard, play
 
 # Enough for every kind of leaf to be among those that real stores write.
-HISTORIES = 40
+HISTORIES = 21
 LEDGER_CODES = {
     code for kinds in CODES.values() for codes in kinds.values() for code in codes if code.startswith("ledger-")
 }
@@ -102,7 +102,7 @@ def test_ledgers_of_real_stores(tmp_path: Path) -> None:
     for number in range(HISTORIES):
         folder = tmp_path / f"{number}"
         folder.mkdir()
-        history = play(21, number, folder)
+        history = play(26, number, folder)
         store = history.store
         for ledger in history.ledgers():
             kinds.update(ledger.kinds)
