@@ -107,7 +107,11 @@ def _confirmed(state: State, counts: IndexArray, check: StateCheck) -> StateChec
     """
     active = int(counts[state.alpha[: counts.size] != 0.0].sum())
     # Without entries there is no slack; a candidate for other entries (weight at a site that has none) stays refused.
-    if not active or not check.worst < math.inf or check_kind(int(counts.sum()), active, state.gram.keys.shape[1]) != "keys":
+    if (
+        not active
+        or not check.worst < math.inf
+        or check_kind(int(counts.sum()), active, state.gram.keys.shape[1]) != "keys"
+    ):
         return check
     confirmed = check_from_keys(state, counts, check.tolerance)
     if check.passed and not confirmed.passed:
