@@ -50,7 +50,7 @@ class Preview(Displayed):
     ``changed_coefficients`` counts entries whose weight would move, ``reactivated`` has the archived entries that
     would come back. A refused edit has its ``reason``, and changes nothing. ``notice`` says what a pruning in the
     mode *forget* entails. ``outdated`` has the numbers that were chosen from entries, such as a width, and would be
-    others chosen from those that remain.
+    others chosen from those that remain; None, where the entries are so many that finding it takes long.
     """
 
     outcome: RecordedOutcome
@@ -68,7 +68,7 @@ class Preview(Displayed):
     reactivated: tuple[str, ...] = ()
     reason: str | None = None
     notice: str | None = None
-    outdated: tuple[OutdatedChoice, ...] = ()
+    outdated: tuple[OutdatedChoice, ...] | None = ()
     derived: tuple[DerivedEntry, ...] = ()
     elsewhere: Mapping[str, Preview] = field(default_factory=dict)
 
@@ -179,7 +179,7 @@ def _preview_of(before: Version, after: Version, receipt: Receipt) -> Preview:
         expired=tuple(receipt.details.get("expired", ())),
         reactivated=tuple(receipt.details.get("reactivated", ())),
         notice=FORGET_NOTICE if receipt.details.get("mode") == "forget" else None,
-        outdated=after.outdated,
+        outdated=after.outdated_at_once,
     )
 
 
