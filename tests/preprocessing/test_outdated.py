@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -125,9 +127,14 @@ def test_a_median_that_is_followed_is_that_of_a_fresh_choice(
 ) -> None:
     """Entries come and go, copies, samples and far ones too: the width is the same number, and seldom chosen afresh."""
     monkeypatch.setattr(width_module, "SAMPLED", sampled)
-    fresh = []
+    fresh: list[Any] = []
     original = PairCount.of.__func__  # type: ignore[attr-defined]
-    monkeypatch.setattr(PairCount, "of", classmethod(lambda cls, *given: fresh.append(0) or original(cls, *given)))
+
+    def counted(cls: type[PairCount], *given: Any) -> Any:
+        fresh.append(given)
+        return original(cls, *given)
+
+    monkeypatch.setattr(PairCount, "of", classmethod(counted))
     rng = np.random.default_rng(3)
 
     def draw(far: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
