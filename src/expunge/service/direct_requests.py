@@ -44,7 +44,7 @@ class DirectRequests:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        parts = scope["path"].split("/") if scope["type"] == "http" and scope["method"] == "POST" else ()
+        parts: list[str] = scope["path"].split("/") if scope["type"] == "http" and scope["method"] == "POST" else []
         found = self._routes.get(parts[4]) if len(parts) == 5 and parts[1:3] == ["v1", "memories"] else None
         headers = dict(scope["headers"]) if found is not None and parts[3] else {}
         if (
@@ -59,7 +59,7 @@ class DirectRequests:
             await self._app(scope, receive, send)
             return
         route, model, takes_key = found
-        scope |= {"route": route, "path_params": {"name": parts[3]}, "app": self._service}
+        scope.update({"route": route, "path_params": {"name": parts[3]}, "app": self._service})
         request = Request(scope, receive, send)
         try:
             await route.authorize(request)
