@@ -153,13 +153,16 @@ def preview_edit(memory: Memory, edit: Edit, holds: list[Hold]) -> Preview:
 
 def _preview_of(before: Version, after: Version, receipt: Receipt) -> Preview:
     """What the edit between two versions amounts to."""
-    staying = [name for name in _names(after) if before.slot(name) is not None]
-    old, new = _weights(before), _weights(after)
+    # Readouts are sums over the entries with a weight alone.
+    still = before.entries is after.entries and _active(before) == _active(after)
+    old, new = ({}, {}) if still else (_weights(before), _weights(after))
     keys = after.keys[np.unique(np.linspace(0, after.size - 1, min(_PROBES, after.size)).astype(np.int64))]
     if not before.size:
         keys = keys[:0]
     change, bound = 0.0, None
-    if keys.shape[0]:
+    if keys.shape[0] and still:
+        bound = 0.0
+    elif keys.shape[0]:
         spread = float(np.max(np.ptp(before.values, axis=0))) or 1.0
         change = float(np.max(np.abs(before.readout(keys) - after.readout(keys)))) / spread
         most = _bound(before, after, old, new)
@@ -171,7 +174,7 @@ def _preview_of(before: Version, after: Version, receipt: Receipt) -> Preview:
         deletable=after.deletable,
         cap_before=before.state.cap,
         cap=after.state.cap,
-        changed_coefficients=sum(old[name] != new[name] for name in staying),
+        changed_coefficients=sum(old[name] != weight for name, weight in new.items() if name in old),
         readout_bound=bound,
         readout_change=change,
         probes=keys.shape[0],
@@ -204,6 +207,12 @@ def _bound(before: Version, after: Version, old: dict[str, float], new: dict[str
 
 def _names(version: Version) -> list[str]:
     return [version.entries.ids[slot] or "" for slot in version.slots.tolist()]
+
+
+def _active(version: Version) -> dict[int, float]:
+    """Weight of each entry that has one, by its slot."""
+    rows = np.flatnonzero(version.coefficients)
+    return dict(zip(version.slots[rows].tolist(), version.coefficients[rows].tolist(), strict=True))
 
 
 def _weights(version: Version) -> dict[str, float]:
