@@ -27,6 +27,7 @@ except ImportError:
 from expunge.service.background_tasks import BackgroundTasks
 from expunge.service.callers import Callers
 from expunge.service.context import ServiceContext
+from expunge.service.direct_requests import DirectRequests
 from expunge.service.executor import Executor
 from expunge.service.frontend.files import add_open_routes
 from expunge.service.jobs import Jobs
@@ -94,6 +95,7 @@ def create_app(settings: Settings, *, own_process: bool = False) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.context, app.state.background, app.state.preparation = context, background, preparation
+    app.add_middleware(DirectRequests, service=app, routes=[*memory_queries.routes.routes, *edits.routes.routes])
     app.add_middleware(RequestMiddleware, context=context)
     for module in (
         *(about, memory_list, entry_list, memory_queries, edits),

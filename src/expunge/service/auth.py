@@ -56,38 +56,42 @@ class AuthorizedRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The route's handler behind the check."""
-        declared = self.openapi_extra or {}
-        scopes = declared.get("x-scopes", [])
+        scopes = (self.openapi_extra or {}).get("x-scopes", [])
         if not scopes or not set(scopes) <= set(SCOPES):
             raise TypeError(f"{self.path} does not say which scopes it needs")
-        handle, takes_body = super().get_route_handler(), self.body_field is not None
-        parameters = {parameter.alias for parameter in self.dependant.query_params}
+        handle = super().get_route_handler()
 
         async def handler(request: Request) -> Response:
-            context = context_of(request)
-            token = await context.callers.find(request.headers.get("authorization"))
-            request.state.token = token.name
-            if not token.scopes & set(scopes):
-                raise InputError(f"this needs one of the scopes {', '.join(scopes)}", code="forbidden")
-            if declared["x-store-wide"] and token.memory is not None:
-                raise InputError("this needs a token for the whole store; this one is for one memory", code="forbidden")
-            if "name" in request.path_params:
-                name, request.state.expected_uuid = request.path_params["name"], None
-                if name.startswith(_UUID_PREFIX):
-                    request.state.expected_uuid = name.removeprefix(_UUID_PREFIX)
-                    name = await context.executor.read(_name_of_uuid, context, request.state.expected_uuid)
-                if not token.covers(name):
-                    raise InputError("this token is for another memory", code="forbidden")
-                request.state.memory = name
-            request.state.caller = token
-            if unknown := set(request.query_params) - parameters:
-                # A dry run that is misspelt must not be taken for an edit.
-                raise InputError(f"there is no parameter {min(unknown)!r:.80} here")
-            if takes_body:
-                _check_body_headers(request, context.settings.limits)
+            await self.authorize(request)
             return await handle(request)
 
         return handler
+
+    async def authorize(self, request: Request) -> None:
+        """Check the token of a request, and what can be checked before its body is read."""
+        context, declared = context_of(request), self.openapi_extra or {}
+        scopes: list[str] = declared["x-scopes"]
+        token = await context.callers.find(request.headers.get("authorization"))
+        request.state.token = token.name
+        if token.scopes.isdisjoint(scopes):
+            raise InputError(f"this needs one of the scopes {', '.join(scopes)}", code="forbidden")
+        if declared["x-store-wide"] and token.memory is not None:
+            raise InputError("this needs a token for the whole store; this one is for one memory", code="forbidden")
+        if "name" in request.path_params:
+            name, request.state.expected_uuid = request.path_params["name"], None
+            if name.startswith(_UUID_PREFIX):
+                request.state.expected_uuid = name.removeprefix(_UUID_PREFIX)
+                name = await context.executor.read(_name_of_uuid, context, request.state.expected_uuid)
+            if not token.covers(name):
+                raise InputError("this token is for another memory", code="forbidden")
+            request.state.memory = name
+        request.state.caller = token
+        parameters = {parameter.alias for parameter in self.dependant.query_params}
+        if request.scope["query_string"] and (unknown := set(request.query_params) - parameters):
+            # A dry run that is misspelt must not be taken for an edit.
+            raise InputError(f"there is no parameter {min(unknown)!r:.80} here")
+        if self.body_field is not None:
+            _check_body_headers(request, context.settings.limits)
 
 
 def router(tag: str) -> APIRouter:

@@ -131,7 +131,7 @@ class Receipt(ResponseBody):
     memory: str | None = None
     edit: int | None = None
     waiting: str | None = None
-    outdated: list[OutdatedChoice] = []
+    outdated: list[OutdatedChoice] | None = []
     elsewhere: JointErasure | None = None
 
 
@@ -178,7 +178,7 @@ class PreviewElsewhere(ResponseBody):
     reactivated: list[str]
     reason: str | None
     notice: str | None
-    outdated: list[OutdatedChoice]
+    outdated: list[OutdatedChoice] | None
     derived: list[DerivedEntry]
     elsewhere: dict[str, PreviewElsewhere]
 

@@ -50,7 +50,7 @@ class Preview(Displayed):
     ``changed_coefficients`` counts entries whose weight would move, ``reactivated`` has the archived entries that
     would come back. A refused edit has its ``reason``, and changes nothing. ``notice`` says what a pruning in the
     mode *forget* entails. ``outdated`` has the numbers that were chosen from entries, such as a width, and would be
-    others chosen from those that remain.
+    others chosen from those that remain; None, where the entries are so many that finding it takes long.
     """
 
     outcome: RecordedOutcome
@@ -68,7 +68,7 @@ class Preview(Displayed):
     reactivated: tuple[str, ...] = ()
     reason: str | None = None
     notice: str | None = None
-    outdated: tuple[OutdatedChoice, ...] = ()
+    outdated: tuple[OutdatedChoice, ...] | None = ()
     derived: tuple[DerivedEntry, ...] = ()
     elsewhere: Mapping[str, Preview] = field(default_factory=dict)
 
@@ -153,13 +153,16 @@ def preview_edit(memory: Memory, edit: Edit, holds: list[Hold]) -> Preview:
 
 def _preview_of(before: Version, after: Version, receipt: Receipt) -> Preview:
     """What the edit between two versions amounts to."""
-    staying = [name for name in _names(after) if before.slot(name) is not None]
-    old, new = _weights(before), _weights(after)
+    # Readouts are sums over the entries with a weight alone.
+    still = before.entries is after.entries and _active(before) == _active(after)
+    old, new = ({}, {}) if still else (_weights(before), _weights(after))
     keys = after.keys[np.unique(np.linspace(0, after.size - 1, min(_PROBES, after.size)).astype(np.int64))]
     if not before.size:
         keys = keys[:0]
     change, bound = 0.0, None
-    if keys.shape[0]:
+    if keys.shape[0] and still:
+        bound = 0.0
+    elif keys.shape[0]:
         spread = float(np.max(np.ptp(before.values, axis=0))) or 1.0
         change = float(np.max(np.abs(before.readout(keys) - after.readout(keys)))) / spread
         most = _bound(before, after, old, new)
@@ -171,7 +174,7 @@ def _preview_of(before: Version, after: Version, receipt: Receipt) -> Preview:
         deletable=after.deletable,
         cap_before=before.state.cap,
         cap=after.state.cap,
-        changed_coefficients=sum(old[name] != new[name] for name in staying),
+        changed_coefficients=sum(old[name] != weight for name, weight in new.items() if name in old),
         readout_bound=bound,
         readout_change=change,
         probes=keys.shape[0],
@@ -179,7 +182,7 @@ def _preview_of(before: Version, after: Version, receipt: Receipt) -> Preview:
         expired=tuple(receipt.details.get("expired", ())),
         reactivated=tuple(receipt.details.get("reactivated", ())),
         notice=FORGET_NOTICE if receipt.details.get("mode") == "forget" else None,
-        outdated=after.outdated,
+        outdated=after.outdated_at_once,
     )
 
 
@@ -204,6 +207,12 @@ def _bound(before: Version, after: Version, old: dict[str, float], new: dict[str
 
 def _names(version: Version) -> list[str]:
     return [version.entries.ids[slot] or "" for slot in version.slots.tolist()]
+
+
+def _active(version: Version) -> dict[int, float]:
+    """Weight of each entry that has one, by its slot."""
+    rows = np.flatnonzero(version.coefficients)
+    return dict(zip(version.slots[rows].tolist(), version.coefficients[rows].tolist(), strict=True))
 
 
 def _weights(version: Version) -> dict[str, float]:
