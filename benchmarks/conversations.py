@@ -73,6 +73,8 @@ KINDS = ("sqlite", "postgresql")
 MIRRORS = ("chroma", "pgvector", "lancedb", "qdrant")
 # Conversations over one store, and of them those that run side by side.
 TOGETHER, AT_A_TIME = 100, 12
+# Seconds in which a program lets go of what was erased (docs/guides/erasure-on-disk.md).
+LETTING_GO_SECONDS = 60
 # Seconds to wait for a pass over a mirror that another program had begun.
 CLAIM_SECONDS = 600
 
@@ -247,9 +249,14 @@ async def end(talk: Talk, conversations: list[Conversation], users: list[str]) -
 
 
 def search_processes(talk: Talk, programs: Programs) -> None:
-    """Search the memory of every program for marks of what was erased."""
+    """Search the memory of every program for marks of what was erased, for as long as it may take to let go of them."""
+    ends = time.monotonic() + LETTING_GO_SECONDS
     for name, number in programs.numbers.items():
-        found = set().union(*(marks_in_process(one) for one in processes_of(number)))
+        while True:
+            found = set().union(*(marks_in_process(one) for one in processes_of(number)))
+            if not found & talk.expected.erased or time.monotonic() > ends:
+                break
+            time.sleep(5)
         talk.counts[f"marks of living entries in the process: {name}"] += len(found & talk.expected.living)
         left = found & talk.expected.erased
         talk.counts[f"marks of erased entries in the process: {name}"] += len(left)
