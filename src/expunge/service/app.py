@@ -70,9 +70,11 @@ def create_app(settings: Settings, *, own_process: bool = False) -> FastAPI:
     executor = Executor(settings.timeout)
     tokens = Tokens(store)
     callers = Callers(tokens, executor)
-    context = ServiceContext(settings, store, tokens, callers, executor, Jobs(store, executor), Metrics(store))
+    metrics = Metrics(store)
+    store.observe(metrics)
+    context = ServiceContext(settings, store, tokens, callers, executor, Jobs(store, executor), metrics)
     preparation = Preparation(store, executor, own_process=own_process)
-    background = BackgroundTasks(store, executor, context.metrics, settings.keep_cases, settings.retain_seconds)
+    background = BackgroundTasks(store, executor, metrics, settings.keep_cases, settings.retain_seconds)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

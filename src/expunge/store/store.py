@@ -35,7 +35,7 @@ from expunge.preprocessing.measurements import key_coordinates
 from expunge.preprocessing.preprocessing import Preprocessing
 from expunge.problem.problem import as_points
 from expunge.store.backends.connect import url_without_password
-from expunge.store.backends.database import CheckedConnection, Database, VacuumResult
+from expunge.store.backends.database import CheckedConnection, Database, LedgerObserver, VacuumResult
 from expunge.store.backends.schema_version import check_schema, schema_version
 from expunge.store.backends.tables import memories
 from expunge.store.cases import Case, case_of_leaf, erase_cases, read_cases
@@ -365,6 +365,10 @@ class Store:
         if done is None:
             raise StoreError("an erasure without a delay came to no end")
         return replace(done, earlier=earlier, not_searched=not_searched, look_alikes=alike)
+
+    def observe(self, observer: LedgerObserver) -> None:
+        """Tell an observer, from now on, what this process commits to the ledger: every leaf, and every edit."""
+        self._database.observer = observer
 
     def now(self) -> datetime:
         """The time, by the store's clock: by it entries end, requests are due, and leaves are dated."""
