@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from expunge.errors import InputError
 from expunge.service.context import ServiceContext
+from expunge.service.disclosure import disclosed
 from expunge.service.settings import Limits
 from expunge.service.tokens import SCOPES, Scope, Token
 from expunge.store import StoredMemory
@@ -32,6 +33,7 @@ __all__ = [
     "needs",
     "router",
     "token_of",
+    "told",
 ]
 
 _UUID_PREFIX = "uuid:"
@@ -105,6 +107,11 @@ def token_of(request: Request) -> Token:
     """The token of a request."""
     token: Token = request.state.caller
     return token
+
+
+def told(request: Request, content: Any) -> Any:
+    """The content of an answer as the token of a request may see it."""
+    return disclosed(content, token_of(request).scopes)
 
 
 class Asked(TypedDict):

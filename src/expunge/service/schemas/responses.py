@@ -39,6 +39,8 @@ Outcome = Literal[
     "admitted", "certified_zero", "decrement", "refitted", "emptied", "refused", "noop", "pruned", "rebuilt"
 ]
 Group = Literal["margin", "bound", "reserve"]
+# Entries that a sweep left to holds, by memory: their ids, or how many for a token that may not read.
+Held = dict[str, list[str] | int]
 Item = TypeVar("Item")
 
 
@@ -97,6 +99,7 @@ class ErasedPart(ResponseBody):
     outcome: str
     index: int | None
     applied: list[str]
+    holds: list[int]
     reason: str | None
 
 
@@ -110,7 +113,7 @@ class JointErasure(ResponseBody):
     complete: bool
     index: int | None
     due: str | None
-    held: dict[str, list[str]]
+    held: Held
     not_read: list[str]
     memories: list[ErasedPart]
 
@@ -177,6 +180,7 @@ class PreviewElsewhere(ResponseBody):
     expired: list[str]
     reactivated: list[str]
     reason: str | None
+    holds: list[int]
     notice: str | None
     outdated: list[OutdatedChoice]
     derived: list[DerivedEntry]
