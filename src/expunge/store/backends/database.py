@@ -226,6 +226,9 @@ def translate_errors() -> Iterator[None]:
         yield
     except SQLAlchemyError as problem:
         raise _as_store_error(problem) from problem
+    except UnicodeDecodeError:
+        # The driver raises it by itself where SQLite's own message quotes a damaged schema.
+        raise StoreError("the database's schema holds bytes that are no text: it is damaged; use a backup") from None
 
 
 def _as_store_error(problem: SQLAlchemyError) -> ExpungeError:
