@@ -7,11 +7,13 @@ learns nothing of the others, not even whether they exist, except for the size o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Annotated, Any, TypedDict
 
 from fastapi import Header
 from fastapi.routing import APIRoute, APIRouter
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -87,9 +89,32 @@ class AuthorizedRoute(APIRoute):
                 raise InputError(f"there is no parameter {min(unknown)!r:.80} here")
             if takes_body:
                 _check_body_headers(request, context.settings.limits)
-            return await handle(request)
+                request = _BodyRequest(request.scope, request.receive)
+            try:
+                return await handle(request)
+            except HTTPException as problem:
+                if isinstance(problem.__cause__, InputError):
+                    raise problem.__cause__ from None
+                raise
 
         return handler
+
+
+class _BodyRequest(Request):
+    """A request with a JSON body. Where a name stands twice in an object, two readers may take different values."""
+
+    async def json(self) -> Any:
+        """The body; a repeated name makes it malformed."""
+        if not hasattr(self, "_json"):
+            self._json = json.loads(await self.body(), object_pairs_hook=_without_repeats)
+        return self._json
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise InputError("a name stands twice in one object of the body", code="malformed")
+    return found
 
 
 def router(tag: str) -> APIRouter:

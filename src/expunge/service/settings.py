@@ -57,6 +57,7 @@ class Settings:
     pepper: Path | None = None
     origin: str | None = None
     memory_budget: int | None = None
+    prefix: str = ""
 
     def open(self) -> Store:
         """The store; an encrypted signing key is opened with $EXPUNGE_PASSPHRASE."""

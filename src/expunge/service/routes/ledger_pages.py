@@ -22,7 +22,7 @@ from expunge.ledger.receipt_parsing import parse_predicate
 from expunge.service.auth import context_of, memory_of, needs, router, token_of
 from expunge.service.edit_state import state_of_leaf
 from expunge.service.json_response import JsonResponse
-from expunge.service.schemas import ledger_responses, responses
+from expunge.service.schemas import ledger_responses
 from expunge.service.schemas.erasure_requests import CertificateRequest
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position
 from expunge.service.schemas.requests import SubmittedReceipt
@@ -44,7 +44,7 @@ _DOCUMENT: dict[int | str, dict[str, Any]] = {
 }
 
 
-@routes.get("/v1/log", response_model=responses.Page[ledger_responses.Leaf], openapi_extra=needs("read", "audit"))
+@routes.get("/v1/log", response_model=ledger_responses.LeafPage, openapi_extra=needs("read", "audit"))
 async def list_log(request: Request, cursor_: Cursor = None, limit: Limit = None) -> Response:
     """Leaves of the ledger, newest first; those of its memory for a token of one memory."""
     context, token = context_of(request), token_of(request)
@@ -55,7 +55,7 @@ async def list_log(request: Request, cursor_: Cursor = None, limit: Limit = None
 
 @routes.get(
     "/v1/memories/{name}/receipts",
-    response_model=responses.Page[ledger_responses.Leaf],
+    response_model=ledger_responses.LeafPage,
     openapi_extra=needs("read", "audit"),
 )
 async def list_receipts(request: Request, name: str, cursor_: Cursor = None, limit: Limit = None) -> Response:

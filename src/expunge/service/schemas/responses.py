@@ -16,12 +16,13 @@ __all__ = [
     "DerivedEntry",
     "ErasedPart",
     "ExportedEntry",
+    "ExportedSubject",
     "FieldError",
     "JointErasure",
     "MadeEntries",
+    "MemoryPreview",
     "Page",
     "Preview",
-    "PreviewElsewhere",
     "Problem",
     "PublicKey",
     "Receipt",
@@ -29,7 +30,6 @@ __all__ = [
     "ReportLink",
     "ResponseBody",
     "ServiceInfo",
-    "SubjectExport",
     "TokenInfo",
 ]
 
@@ -163,7 +163,7 @@ class DerivedEntry(ResponseBody):
     sources: list[list[str]]
 
 
-class PreviewElsewhere(ResponseBody):
+class MemoryPreview(ResponseBody):
     """What an edit would do in one memory."""
 
     outcome: Outcome
@@ -184,10 +184,10 @@ class PreviewElsewhere(ResponseBody):
     notice: str | None
     outdated: list[OutdatedChoice]
     derived: list[DerivedEntry]
-    elsewhere: dict[str, PreviewElsewhere]
+    elsewhere: dict[str, MemoryPreview]
 
 
-class Preview(PreviewElsewhere):
+class Preview(MemoryPreview):
     """What an edit would do; nothing was changed. `elsewhere` is what it would do in other memories."""
 
     dry_run: Literal[True]
@@ -256,7 +256,7 @@ class MadeEntries(ResponseBody):
     not_read: list[str]
 
 
-class SubjectExport(ResponseBody):
+class ExportedSubject(ResponseBody):
     """Everything of one person: what there is besides entries, the entries, and what was made from them."""
 
     about: dict[str, Any]
