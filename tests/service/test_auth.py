@@ -71,15 +71,23 @@ DECIDED: dict[tuple[str, str], set[str]] = {
     ("POST", "/v1/verify/receipt"): READ | AUDIT,
     ("GET", "/v1/holds"): ADMIN,
     ("GET", "/v1/mirrors"): ADMIN,
+    ("POST", "/v1/mirrors/{mirror}/sync"): ADMIN,
+    ("DELETE", "/v1/mirrors/{mirror}"): ADMIN,
+    ("GET", "/v1/tokens"): ADMIN,
+    ("POST", "/v1/tokens"): ADMIN,
+    ("DELETE", "/v1/tokens/{token}"): ADMIN,
+    ("GET", "/v1/memories/{name}/evidence"): READ,
     ("POST", "/v1/memories/{name}/holds"): ADMIN,
     ("DELETE", "/v1/holds/{number}"): ADMIN,
 }
-OPEN = {"/health", "/ready", "/", "/page", "/report/{ticket}/{path:path}"}
+OPEN = {"/docs", "/docs/style.css", "/health", "/ready", "/", "/page", "/report/{ticket}/{path:path}"}
 STORE_WIDE = {
     *("/metrics", "/v1/erasures", "/v1/erasures/{leaf}", "/v1/verify", "/v1/vacuum"),
     *("/v1/retention", "/v1/subjects/export", "/v1/cases", "/v1/cases/erase"),
+    *("/v1/mirrors/{mirror}/sync", "/v1/mirrors/{mirror}", "/v1/tokens", "/v1/tokens/{token}"),
 }
 FILLED = {"{name}": "icu", "{entry:path}": "e1", "{index}": "0", "{job}": "x", "{number}": "12345", "{leaf}": "999"}
+FILLED |= {"{mirror}": "999", "{token}": "0" * 12}
 
 
 def authorized_routes(service: ServiceClient) -> dict[tuple[str, str], APIRoute]:

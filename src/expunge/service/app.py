@@ -22,6 +22,7 @@ try:
 except ImportError:
     raise MissingExtra("the service needs the extra: pip install 'expunge[service]'") from None
 
+from expunge.service.api_page import add_api_page
 from expunge.service.background_tasks import BackgroundTasks
 from expunge.service.callers import Callers
 from expunge.service.context import ServiceContext
@@ -45,6 +46,7 @@ from expunge.service.routes import (
     memory_queries,
     mirror_list,
     request_list,
+    token_list,
 )
 from expunge.service.settings import Settings
 from expunge.service.tokens import Tokens
@@ -93,10 +95,11 @@ def create_app(settings: Settings, *, own_process: bool = False) -> FastAPI:
     app.add_middleware(RequestMiddleware, context=context)
     for module in (
         *(about, memory_list, entry_list, memory_queries, edits),
-        *(job_list, request_list, ledger_pages, hold_list, mirror_list),
+        *(job_list, request_list, ledger_pages, hold_list, mirror_list, token_list),
     ):
         app.include_router(module.routes)
     add_open_routes(app)
+    add_api_page(app)
 
     async def respond(request: Request, problem: Exception) -> Response:
         return problem_response(request, problem)

@@ -78,6 +78,7 @@ def describe(app: FastAPI, settings: Settings) -> dict[str, Any]:
     schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas |= {**schema.pop("$defs", {}), "Problem": schema}
     for name, schema in schemas.items():
+        _spell_constants(schema)
         _bound(name, schema, settings.limits)
     for path, operations in described["paths"].items():
         for operation in operations.values():
@@ -112,6 +113,17 @@ def _complete(path: str, operation: dict[str, Any], limits: Limits) -> None:
             schema |= kinds[0]
         if parameter["name"] == "limit":
             schema["maximum"] = limits.page
+
+
+def _spell_constants(value: Any) -> None:
+    """Write a constant as a list of one: generators of clients take a number or a constant for the constant."""
+    if isinstance(value, dict):
+        if "const" in value:
+            value["enum"] = [value.pop("const")]
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            _spell_constants(one)
 
 
 def _bound(name: str, schema: dict[str, Any], limits: Limits) -> None:

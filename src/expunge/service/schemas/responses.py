@@ -21,6 +21,7 @@ __all__ = [
     "JointErasure",
     "MadeEntries",
     "MemoryPreview",
+    "MirrorPassed",
     "Page",
     "Preview",
     "Problem",
@@ -283,6 +284,19 @@ class MirrorList(ResponseBody):
     """Mirrors in the order in which they were added."""
 
     items: list[Mirror]
+
+
+class MirrorPassed(ResponseBody):
+    """What a pass over a mirror did: copies written, erased entries by what was found of them, edits still owed."""
+
+    mirror: int
+    written: int
+    found: dict[str, int]
+    still_there: int
+    pending: int
+    waits: bool
+    leaf: int | None
+    problem: str | None
 
 
 class TokenInfo(ResponseBody):
