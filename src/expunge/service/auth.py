@@ -7,16 +7,19 @@ learns nothing of the others, not even whether they exist, except for the size o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Annotated, Any, TypedDict
 
 from fastapi import Header
 from fastapi.routing import APIRoute, APIRouter
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from expunge.errors import InputError
 from expunge.service.context import ServiceContext
+from expunge.service.disclosure import disclosed
 from expunge.service.settings import Limits
 from expunge.service.tokens import SCOPES, Scope, Token
 from expunge.store import StoredMemory
@@ -32,6 +35,8 @@ __all__ = [
     "needs",
     "router",
     "token_of",
+    "told",
+    "without_repeats",
 ]
 
 _UUID_PREFIX = "uuid:"
@@ -59,11 +64,18 @@ class AuthorizedRoute(APIRoute):
         scopes = (self.openapi_extra or {}).get("x-scopes", [])
         if not scopes or not set(scopes) <= set(SCOPES):
             raise TypeError(f"{self.path} does not say which scopes it needs")
-        handle = super().get_route_handler()
+        handle, takes_body = super().get_route_handler(), self.body_field is not None
 
         async def handler(request: Request) -> Response:
             await self.authorize(request)
-            return await handle(request)
+            if takes_body:
+                request = _BodyRequest(request.scope, request.receive)
+            try:
+                return await handle(request)
+            except HTTPException as problem:
+                if isinstance(problem.__cause__, InputError):
+                    raise problem.__cause__ from None
+                raise
 
         return handler
 
@@ -94,6 +106,23 @@ class AuthorizedRoute(APIRoute):
             _check_body_headers(request, context.settings.limits)
 
 
+class _BodyRequest(Request):
+    """A request with a JSON body. Where a name stands twice in an object, two readers may take different values."""
+
+    async def json(self) -> Any:
+        """The body; a repeated name makes it malformed."""
+        if not hasattr(self, "_json"):
+            self._json = json.loads(await self.body(), object_pairs_hook=without_repeats)
+        return self._json
+
+
+def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise InputError("a name stands twice in one object of the body", code="malformed")
+    return found
+
+
 def router(tag: str) -> APIRouter:
     """A router whose routes all check the token."""
     return APIRouter(route_class=AuthorizedRoute, tags=[tag])
@@ -109,6 +138,11 @@ def token_of(request: Request) -> Token:
     """The token of a request."""
     token: Token = request.state.caller
     return token
+
+
+def told(request: Request, content: Any) -> Any:
+    """The content of an answer as the token of a request may see it."""
+    return disclosed(content, token_of(request).scopes)
 
 
 class Asked(TypedDict):

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from expunge.errors import ExpungeError
-from expunge.service.auth import AuthorizedRoute
+from expunge.service.auth import AuthorizedRoute, without_repeats
 from expunge.service.problems import problem_response
 
 __all__ = ["DirectRequests"]
@@ -79,7 +79,7 @@ class DirectRequests:
 def _arguments(body: bytes, model: type[BaseModel], key: bytes | None, *, takes_key: bool) -> dict[str, Any] | None:
     """What the route's function is given; None where something is not plain or not valid."""
     try:
-        arguments: dict[str, Any] = {"body": model.model_validate(json.loads(body))}
+        arguments: dict[str, Any] = {"body": model.model_validate(json.loads(body, object_pairs_hook=without_repeats))}
     except (ValueError, ValidationError, RecursionError):
         return None
     if takes_key and key is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +48,8 @@ class Preview(Displayed):
     sample, ``probes`` of the remaining keys, in the same units. Where the memory is empty before or after there is no
     readout to compare: ``probes`` is 0 and the bound None, as it is where too many coefficients change for a bound.
     ``changed_coefficients`` counts entries whose weight would move, ``reactivated`` has the archived entries that
-    would come back. A refused edit has its ``reason``, and changes nothing. ``notice`` says what a pruning in the
+    would come back. A refused edit has its ``reason``, and the numbers of ``holds`` that forbid it, and changes
+    nothing. ``notice`` says what a pruning in the
     mode *forget* entails. ``outdated`` has the numbers that were chosen from entries, such as a width, and would be
     others chosen from those that remain; None, where the entries are so many that finding it takes long.
     """
@@ -67,6 +68,7 @@ class Preview(Displayed):
     expired: tuple[str, ...] = ()
     reactivated: tuple[str, ...] = ()
     reason: str | None = None
+    holds: tuple[int, ...] = ()
     notice: str | None = None
     outdated: tuple[OutdatedChoice, ...] | None = ()
     derived: tuple[DerivedEntry, ...] = ()
@@ -127,14 +129,14 @@ def preview_edit(memory: Memory, edit: Edit, holds: list[Hold]) -> Preview:
     def guard(version: Version, names: tuple[str, ...]) -> None:
         """A hold on an entry that the edit names is the answer, without a try."""
         if held := holds_on_entries(holds, version, names):
-            previews.append(_refused(version, hold_reason(held)))
+            previews.append(_held(version, held))
             raise _PreviewReady
 
     def journal(before: Version, after: Version, receipt: Receipt) -> None:
         if receipt.outcome == "refused":
             return
         held = holds_on_entries(holds, before, erased_ids(before, after))
-        previews.append(_refused(before, hold_reason(held)) if held else _preview_of(before, after, receipt))
+        previews.append(_held(before, held) if held else _preview_of(before, after, receipt))
         raise _PreviewReady
 
     counted = memory.outcomes.copy()
@@ -188,6 +190,10 @@ def _preview_of(before: Version, after: Version, receipt: Receipt) -> Preview:
 
 def _refused(version: Version, reason: str) -> Preview:
     return Preview("refused", (), version.size, version.deletable, version.state.cap, version.state.cap, reason=reason)
+
+
+def _held(version: Version, held: dict[str, Hold]) -> Preview:
+    return replace(_refused(version, hold_reason(held)), holds=tuple(sorted({hold.number for hold in held.values()})))
 
 
 def _bound(before: Version, after: Version, old: dict[str, float], new: dict[str, float]) -> float | None:
