@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: install browser openssl softhsm paper quick coverage test demo docs serve screenshots plots notebook lint types borders format audit audit-quick bench \
-	sequential warranties proofs bounds verifier verifier-mutants durable ledger interop service selection gate licences release soak attacks lies twins \
+	sequential warranties proofs bounds verifier verifier-mutants durable ledger interop service metrics api-clients selection gate licences release soak attacks lies twins \
 	never-blocked damage first-receipt first-minutes start-up group-commit scale growth stream langgraph langgraph-suites mcp-conformance conversations locomo forgetting messy-tables mirrors clean
 
 $(STAMP): pyproject.toml
@@ -131,6 +131,14 @@ warranties: $(STAMP)
 service: $(STAMP)
 	$(PYTHON) benchmarks/service_load.py
 	$(PYTHON) benchmarks/service_load.py --kill
+
+# Linters and a TypeScript client of the API's description, from npm. Needs npm and a package index.
+api-clients: $(STAMP)
+	$(PYTHON) benchmarks/api_clients.py
+
+# Metrics beside the ledger, after a thousand mixed edits and jobs. About a minute.
+metrics: $(STAMP)
+	$(THREADS) PYTHONPATH=tests $(PYTHON) benchmarks/metrics_ledger.py
 
 selection: $(STAMP)
 	$(PYTHON) benchmarks/selection_speed.py

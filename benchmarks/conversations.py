@@ -27,6 +27,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import secrets
 import shutil
@@ -72,13 +73,18 @@ KINDS = ("sqlite", "postgresql")
 MIRRORS = ("chroma", "pgvector", "lancedb", "qdrant")
 # Conversations over one store, and of them those that run side by side.
 TOGETHER, AT_A_TIME = 100, 12
+# Seconds in which a program lets go of what was erased (docs/guides/erasure-on-disk.md).
+LETTING_GO_SECONDS = 60
 # Seconds to wait for a pass over a mirror that another program had begun.
 CLAIM_SECONDS = 600
 
 
 @dataclass(frozen=True)
 class Group:
-    """Conversations over one store; ``mirrors`` has what keeps copies of a memory, by the memory's name."""
+    """Conversations over one store; ``mirrors`` has what keeps copies of a memory, by the memory's name.
+
+    ``until`` is the time, in seconds of the epoch, after which they are not begun.
+    """
 
     number: int
     kind: str
@@ -86,6 +92,7 @@ class Group:
     seed: int
     overwriting: bool
     mirrors: Mapping[str, str] = field(default_factory=dict)
+    until: float = math.inf
 
 
 @dataclass
@@ -242,9 +249,14 @@ async def end(talk: Talk, conversations: list[Conversation], users: list[str]) -
 
 
 def search_processes(talk: Talk, programs: Programs) -> None:
-    """Search the memory of every program for marks of what was erased."""
+    """Search the memory of every program for marks of what was erased, for as long as it may take to let go of them."""
+    ends = time.monotonic() + LETTING_GO_SECONDS
     for name, number in programs.numbers.items():
-        found = set().union(*(marks_in_process(one) for one in processes_of(number)))
+        while True:
+            found = set().union(*(marks_in_process(one) for one in processes_of(number)))
+            if not found & talk.expected.erased or time.monotonic() > ends:
+                break
+            time.sleep(5)
         talk.counts[f"marks of living entries in the process: {name}"] += len(found & talk.expected.living)
         left = found & talk.expected.erased
         talk.counts[f"marks of erased entries in the process: {name}"] += len(left)
@@ -309,8 +321,10 @@ def verify_all(talk: Talk, place: Place) -> None:
 
 
 def run_group(group: Group) -> Found:
-    """Run one group, and search and verify what it leaves."""
+    """Run one group, and search and verify what it leaves; nothing where it is too late to begin."""
     found = Found(group.kind)
+    if time.time() > group.until:
+        return found
     with place_of(group) as (place, server):
         seen = Secrets(place)
         try:
@@ -355,12 +369,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="groups at a time")
     parser.add_argument("--as-it-frees", action="store_true", help="leave the programs' memory allocation as it is")
     parser.add_argument("--unmirrored", action="store_true", help="leave the mirrors out")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no store later than so many minutes")
     parser.add_argument("--out", type=Path, default=RESULTS / "conversations.json")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     seed = secrets.randbits(32) if chosen.seed is None else chosen.seed
     print(f"seed {seed}", flush=True)
-    groups, left = list[Group](), chosen.conversations
+    groups, left, until = list[Group](), chosen.conversations, time.time() + 60 * chosen.minutes
     while left > 0:
         kind = chosen.stores[len(groups) % len(chosen.stores)]
         size, number = min(left, chosen.together), len(groups)
@@ -368,12 +383,12 @@ def main() -> None:
         if number // 2 % 2 == 0 and not chosen.unmirrored:
             turn = number // 4 * 2 + number % 2
             mirrors = {"notes": MIRRORS[turn % 4], "facts": MIRRORS[(turn + 1) % 4]}
-        groups.append(Group(number, kind, size, seed, not chosen.as_it_frees, mirrors))
+        groups.append(Group(number, kind, size, seed, not chosen.as_it_frees, mirrors, until))
         left -= chosen.together
     counts, by_kind, failures, started = Counter[str](), dict[str, Counter[str]](), list[str](), time.perf_counter()
     with ProcessPoolExecutor(chosen.jobs, mp_context=get_context("spawn")) as pool:
         for number, found in enumerate(pool.map(run_group, groups), 1):
-            counts += found.counts
+            counts.update(found.counts)
             by_kind.setdefault(found.kind, Counter()).update(found.counts)
             failures += found.failures
             spent = time.perf_counter() - started
@@ -384,6 +399,7 @@ def main() -> None:
     report = {
         "machine": describe(),
         "seed": seed,
+        "conversations asked for": chosen.conversations,
         "together": chosen.together,
         "allocator": "as it is" if chosen.as_it_frees else "overwrites what it frees",
         "seconds": time.perf_counter() - started,

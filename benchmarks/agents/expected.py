@@ -61,6 +61,11 @@ class Expected:
         self.entries[entry.node] = entry
         self.erased -= entry.marks
 
+    def forbid(self, marks: Collection[str]) -> None:
+        """Marks of what was told and not kept: they should be nowhere either."""
+        self.erased.update(marks)
+        self.erased -= self.living
+
     def of(self, subject: str) -> list[Entry]:
         """Everything of a subject."""
         return [entry for entry in self.entries.values() if entry.subject == subject]

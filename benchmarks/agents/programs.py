@@ -23,10 +23,11 @@ from mcp.client.streamable_http import streamable_http_client
 
 __all__ = ["Place", "Programs", "ToolError", "running_programs"]
 
-# With these a process overwrites what it frees, and Python asks the C library for every block: what is found in its
-# memory then is what it still holds.
+# With these a process overwrites what it frees, and Python and Arrow ask the C library for every block: what is found
+# in its memory then is what it still holds.
 OVERWRITING = {
     "PYTHONMALLOC": "malloc",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
     "GLIBC_TUNABLES": "glibc.malloc.perturb=165:glibc.malloc.tcache_count=0",
 }
 

@@ -208,7 +208,9 @@ aiosqlite.connect = partial(_connect, aiosqlite.connect)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Write down what became of a test."""
+    """Write down what became of a test; an attempt that is repeated is not yet that."""
+    if str(report.outcome) == "retried":
+        return
     if report.when == "call" or report.outcome != "passed":
         line = {"test": report.nodeid, "when": report.when, "outcome": report.outcome}
         if report.failed:

@@ -29,6 +29,8 @@ they want a dog and a garden;the interview went badly;he owes his brother money;
 the train leaves at noon on Fridays;his knee hurts since the marathon;her password hint is the old street
 the surgery is planned for June;he stopped smoking two years ago;she plays the cello in an orchestra"""
 SAID = [text.strip() for text in _SAID.replace("\n", ";").split(";")]
+# Minutes that some items live.
+TTL = 0.02
 _TOPICS = ("health", "money", "family", "work")
 
 
@@ -108,10 +110,11 @@ class Talk:
             notes.append(note)
         owner = None if shared else user
         more = {} if owner is None else {"subject": owner}
-        if len(notes) == 1:
-            answer = await self._tool(way, "remember", **notes[0], **more)
-        else:
-            answer = await self._tool(way, "remember", notes=notes, **more)
+        asked = self._tool(way, "remember", **(notes[0] if len(notes) == 1 else {"notes": notes}), **more)
+        given = time.time() + 5 if any(note.get("expires") == "5s" for note in notes) else None
+        answer = await self._unless_late(asked, given, str(notes))
+        if answer is None:
+            return
         for name, note in zip(answer["ids"], notes, strict=True):
             ends = await self._end_of(way, name, more) if "expires" in note else None
             marks = (note["text"], name, str(note.get("metadata")))
@@ -150,12 +153,16 @@ class Talk:
             old = self.rng.choice(mine)
             outcome = self.expected.outcome({"items": {old.node[1]}})
             puts = [self._put(user, _item_key(old.node[1]))]
-            if await self._refused_as_expected(self.programs.agent("put", puts=puts), outcome, "items"):
-                return
-            self.expected.remove(outcome.gone)
         else:
+            outcome = self.expected.outcome({})
             puts = [self._put(user, f"item-{self._mark()}") for _ in range(self.rng.choice((1, 1, 1, 3)))]
-            await self.programs.agent("put", puts=puts)
+        given = time.time() + 60 * TTL if any("ttl" in one for one in puts) else None
+        asked = self._unless_late(self.programs.agent("put", puts=puts), given, str(puts))
+        answer = await self._refused_as_expected(asked, outcome, "items", wait=True)
+        if answer is None:
+            self.expected.forbid(self._marks(None, str(puts)))
+            return
+        self.expected.remove(outcome.gone)
         await self._read_items({one["key"]: one["value"]["text"] for one in puts}, user)
 
     async def say(self, conversation: Conversation) -> None:
@@ -164,8 +171,7 @@ class Talk:
         asked = {"thread": conversation.thread, "user": conversation.user, "text": text}
         if conversation.began and node not in self.expected.entries:
             # Erased: a run that goes on is refused, and nothing of it is kept.
-            self.expected.erased |= self._marks(conversation.user, text, conversation.thread)
-            self.expected.erased -= self.expected.living
+            self.expected.forbid(self._marks(conversation.user, text, conversation.thread))
             self.counts["late writes"] += 1
             try:
                 await self.programs.agent("say", **asked)
@@ -217,11 +223,10 @@ class Talk:
         old = self.rng.choice(mine)
         outcome, text = self.expected.outcome({"notes": {old.node[1]}}), self._text()
         asked = {"id": old.node[1], "text": text, "subject": conversation.user}
-        answer = await self._refused_as_expected(
-            self._tool(self._way(), "update", **asked), outcome, "notes", wait=True
-        )
+        replaced = self._unless_late(self._tool(self._way(), "update", **asked), old.ends, text)
+        answer = await self._refused_as_expected(replaced, outcome, "notes", wait=True)
         if answer is None:
-            self.expected.erased |= self._marks(None, text)
+            self.expected.forbid(self._marks(None, text))
             return
         self._compare_gone(answer["erased"], outcome, "notes", conversation.user)
         self.expected.remove(outcome.gone)
@@ -505,8 +510,21 @@ class Talk:
             if _item_owner(name) == user and put.get(_item_key(name)) == value["text"]:
                 self._add(Entry(("items", name), user, value["text"], self._marks(user, name, value["text"]), (), ends))
 
+    async def _unless_late(
+        self, asked: Awaitable[dict[str, Any]], given: float | None, told: str
+    ) -> dict[str, Any] | None:
+        """The answer to a call that gave an end; None where the end came before the answer, and nothing is kept."""
+        try:
+            return await asked
+        except ToolError as problem:
+            if problem.code != "expires-past" or given is None or time.time() < given:
+                raise
+        self.counts["calls done after the end that they gave"] += 1
+        self.expected.forbid(self._marks(None, told))
+        return None
+
     async def _refused_as_expected(
-        self, asked: Awaitable[dict[str, Any]], outcome: Outcome, memory: str, *, wait: bool = False
+        self, asked: Awaitable[dict[str, Any] | None], outcome: Outcome, memory: str, *, wait: bool = False
     ) -> Any:
         """Whether an edit was refused for a hold, as it should be; with ``wait`` its answer, None where it was."""
         try:
@@ -518,7 +536,7 @@ class Talk:
             if outcome.gone:
                 self.fail(f"an erasure was refused, and {outcome.gone} should have gone")
             return None if wait else True
-        if memory in outcome.kept:
+        if memory in outcome.kept and answer is not None:
             self.fail(f"an erasure in {memory} was not refused, in spite of a hold")
         return answer if wait else False
 
@@ -546,7 +564,7 @@ class Talk:
 
     def _put(self, user: str, key: str) -> dict[str, Any]:
         put: dict[str, Any] = {"namespace": ["memories", user], "key": key, "value": {"text": self._text()}}
-        return put | ({"ttl": 0.02} if self.rng.random() < 0.03 else {})
+        return put | ({"ttl": TTL} if self.rng.random() < 0.03 else {})
 
     def _add(self, entry: Entry) -> None:
         self.expected.add(entry)

@@ -114,13 +114,13 @@ def test_a_store_that_was_written_to_behind_its_back(ward: Path) -> None:
 
 def test_a_name_cannot_steer_the_terminal(ward: Path) -> None:
     """Whoever sends a file names it: with colours, with a cleared screen, with a verdict of its own."""
-    name = "\x1b[2J\x9b32mverified.json"
+    name = "\x1b[2J\x9b32m\u202ejson.deifirev\u2066\u061c.json"
     call("log", 2, "--out", name)
     done = call("verify", "receipt", name, *TRUST)
     failed = call("verify", "receipt", f"no {name}", *TRUST, code=4)
     for said in (done.stdout, failed.stderr, call("verify", "receipt", f"no {name}", *TRUST, "--json", code=4).stdout):
-        assert not {"\x1b", "\x9b"} & set(said)
-        assert r"\u001b[2J\u009b32mverified.json" in said
+        assert not {"\x1b", "\x9b", "\u202e", "\u2066", "\u061c"} & set(said)
+        assert r"\u001b[2J\u009b32m\u202ejson.deifirev\u2066\u061c.json" in said
     assert answer("log", 1, "--out", f"1{name}")["receipt"] == f"1{name}"
 
 

@@ -15,6 +15,7 @@ import expunge
 from expunge import DeletionRefused, InputError
 from expunge.integrations.embedding import words
 from expunge.integrations.mcp import Caller, Tools, make_server
+from expunge.integrations.mcp.tools import NewNote
 from expunge.store import Store
 from integrations.mcp_clients import call, fails, run
 
@@ -240,6 +241,14 @@ def test_a_server_that_requires_a_subject(stores: tuple[Store, Store]) -> None:
     with pytest.raises(InputError, match="not there"):
         tools.remember("x", subject="ann", derived_from=["b-private"])
     assert tools.remember("x", subject="ann", derived_from=["a0"]).notes == len(ANN) + 2
+    # Each note says whose it is: what is told of is theirs, and a note that does not is refused with all the others.
+    named = [NewNote("tea", subject="dan"), NewNote("trains", subject="eve"), NewNote("walks", subject="dan")]
+    assert tools.remember(notes=named[:2], dry_run=True).notes == 0
+    assert tools.remember(notes=named).notes == 3
+    leaves = stores[0].size
+    with pytest.raises(InputError, match="subject"):
+        tools.remember(notes=[*named, NewNote("whose?")])
+    assert stores[0].size == leaves
 
 
 def test_a_token_of_one_memory_reaches_no_other(stores: tuple[Store, Store]) -> None:

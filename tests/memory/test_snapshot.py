@@ -22,6 +22,7 @@ import pytest
 
 from agreement import assert_sound, fitted, raised_by, snapshot
 from expunge import ExpungeError, Memory, StoreError, VerificationError
+from expunge.verify.state_file import read_state
 from problems import PROBLEMS
 
 HEADER = "header.json"
@@ -532,3 +533,14 @@ def test_a_failed_write_leaves_the_old_file(
     assert [path.name for path in file.parent.iterdir()] == [file.name]
     memory.save(file)
     assert Memory.load(file).digest == memory.digest
+
+
+@pytest.mark.parametrize("read", [Memory.load, read_state])
+def test_a_file_that_unpacks_to_more_than_it_has_is_not_unpacked(
+    file: Path, read: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = members(file) | {"keys.npy": bytes(257 << 20)}
+    write(file, packed, zipfile.ZIP_DEFLATED)
+    monkeypatch.setattr(zipfile.ZipFile, "read", None)
+    with pytest.raises((StoreError, VerificationError), match="unpacks to more"):
+        read(file)

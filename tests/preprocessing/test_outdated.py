@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from expunge import Memory
-from expunge.preprocessing import Preprocessing, chosen_columns
+from expunge.preprocessing import Preprocessing, chosen_columns, pair_count
+from expunge.preprocessing import width as width_module
 from expunge.preprocessing.outdated import outdated_choices, outdated_text
-from expunge.preprocessing.width import choose_width
+from expunge.preprocessing.pair_count import PairCount, median_of_squares
+from expunge.preprocessing.width import choose_width, median_width
 
 from .wide_ward import ward
 
@@ -113,3 +118,48 @@ def test_given_numbers_are_never_outdated() -> None:
     memory = Memory.fit(memory.keys, np.zeros(32), sigma=2.0, nu=0.3, subjects=memory.subjects, preprocessing=given_)
     memory.delete(subject="wide")
     assert not list(memory.outdated)
+
+
+@pytest.mark.parametrize("sampled", [1024, 40])
+@pytest.mark.parametrize("grid", [0.0, 0.5])
+def test_a_median_that_is_followed_is_that_of_a_fresh_choice(
+    monkeypatch: pytest.MonkeyPatch, sampled: int, grid: float
+) -> None:
+    """Entries come and go, copies, samples and far ones too: the width is the same number, and seldom chosen afresh."""
+    monkeypatch.setattr(width_module, "SAMPLED", sampled)
+    fresh: list[Any] = []
+    original = PairCount.of.__func__  # type: ignore[attr-defined]
+
+    def counted(cls: type[PairCount], *given: Any) -> Any:
+        fresh.append(given)
+        return original(cls, *given)
+
+    monkeypatch.setattr(PairCount, "of", classmethod(counted))
+    rng = np.random.default_rng(3)
+
+    def draw(far: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        point = far * rng.standard_normal(3)
+        return np.round(point / grid) * grid if grid else point
+
+    memory = Memory.fit([draw(1.0) for _ in range(60)], np.zeros(60), nu=0.3)
+    widths = set()
+    for step in range(160):
+        far = 1.0 if step < 60 else 3.0
+        if rng.random() < 0.5 or memory.deletable < 3:
+            memory.admit(draw(far), 0.0)
+        else:
+            memory.delete(rng.choice(memory.ids, size=int(rng.integers(1, 4)), replace=False).tolist())
+        if step % 3:
+            now = median_width(memory.keys)
+            widths.add(now)
+            assert {one["now"] for one in memory.outdated} == ({now} if now != memory.sigma else set())
+    assert len(widths) > 1
+    assert len(fresh) < 25
+
+
+def test_a_step_of_the_grid_ends_where_the_next_begins() -> None:
+    for width in (choose_width(np.array([[0.0], [step]])) for step in (1e-9, 0.9, 1.0, 7.3, 1e12)):
+        low, high = pair_count._bounds(width)
+        for square, same in ((low, True), (np.nextafter(low, 0.0), False), (np.nextafter(high, 0.0), True)):
+            assert (median_of_squares(np.array([square])) == width) is same
+        assert median_of_squares(np.array([high])) > width

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -50,6 +51,7 @@ NEVER = {"DELETE /v1/memories/{name}", "DELETE /v1/holds/{number}", "GET /v1/job
 NEVER |= {"POST /v1/verify/receipt", "POST /v1/memories/{name}/delete", "DELETE /v1/erasures/{leaf}"}
 # It takes a name with its salt, which nobody guesses.
 NEVER |= {"POST /v1/receipts/{index}/certificate"}
+NEVER |= {"POST /v1/mirrors/{mirror}/sync", "DELETE /v1/mirrors/{mirror}", "DELETE /v1/tokens/{token}"}
 # The HTTP server itself refuses longer request lines, before anything of ours is asked.
 LONGEST_LINE = 60_000
 
@@ -90,6 +92,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 def described(live: Live) -> Any:
     """Without the tokens, which are tested route by route; a request that may not be made says little."""
     plain = json.loads(json.dumps(live.description))
+    plain.pop("security")
     for operations in plain["paths"].values():
         for operation in operations.values():
             operation.pop("security", None)
@@ -142,16 +145,46 @@ def test_answers_are_as_described(described: Any, live: Live, mode: GenerationMo
 
 
 def test_everything_is_described_with_an_example(live: Live) -> None:
-    found = live.description
+    found, ids = live.description, list[str]()
     assert found["components"]["securitySchemes"] == {"bearer": {"type": "http", "scheme": "bearer"}}
+    assert found["servers"][0]["url"] == "/"
     for path, operations in found["paths"].items():
         for method, operation in operations.items():
             assert operation["summary"], path
             assert operation["description"], path
-            assert "application/problem+json" in operation["responses"]["default"]["content"]
-            if path not in ("/health", "/ready"):
-                assert operation["security"] == [{"bearer": []}], (method, path)
+            assert all("application/problem+json" in operation["responses"][code]["content"] for code in ("4XX", "5XX"))
+            # Routes that need no token say so.
+            assert operation["security"] == ([] if path in ("/health", "/ready") else [{"bearer": []}]), (method, path)
+            ids.append(operation["operationId"])
             body = operation.get("requestBody")
             if body is not None and path != "/v1/verify/receipt":
                 name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
                 assert found["components"]["schemas"][name]["examples"], path
+    assert len(set(ids)) == len(ids)
+
+
+def test_the_limits_are_in_the_schemas(live: Live) -> None:
+    """The service was started with others than it has by itself."""
+    schemas = live.description["components"]["schemas"]
+    keys = schemas["NewMemory"]["properties"]["keys"]["anyOf"]
+    assert {one["maxItems"] for one in keys} == {20}
+    assert keys[0]["items"]["maxItems"] == 64
+    assert schemas["Deletion"]["properties"]["ids"]["anyOf"][0]["maxItems"] == 20
+    assert live.description["x-limits"]["body_bytes"] == 200_000
+
+
+def test_the_page_of_the_api_needs_nothing_else(live: Live) -> None:
+    """It has every operation and schema, no script, no address elsewhere; its policy allows its style sheet alone."""
+    page = httpx.get(f"{live.url}docs")
+    assert page.headers["content-security-policy"].startswith("default-src 'none'; style-src 'self';")
+    text = page.text
+    for name in live.description["components"]["schemas"]:
+        assert f'id="{name}"' in text
+    for operations in live.description["paths"].values():
+        for operation in operations.values():
+            assert f'<details id="{operation["operationId"]}">' in text
+    targets = set(re.findall(r'href="#([^"]+)"', text))
+    assert targets <= set(re.findall(r'id="([^"]+)"', text))
+    assert "<script" not in text
+    assert "http" not in re.sub(r"<pre>.*?</pre>|<code>.*?</code>", "", text, flags=re.DOTALL).replace("HTTP", "")
+    assert httpx.get(f"{live.url}docs/style.css").headers["content-type"].startswith("text/css")

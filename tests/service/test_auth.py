@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.routing import APIRoute
 from starlette.requests import Request
@@ -68,15 +71,23 @@ DECIDED: dict[tuple[str, str], set[str]] = {
     ("POST", "/v1/verify/receipt"): READ | AUDIT,
     ("GET", "/v1/holds"): ADMIN,
     ("GET", "/v1/mirrors"): ADMIN,
+    ("POST", "/v1/mirrors/{mirror}/sync"): ADMIN,
+    ("DELETE", "/v1/mirrors/{mirror}"): ADMIN,
+    ("GET", "/v1/tokens"): ADMIN,
+    ("POST", "/v1/tokens"): ADMIN,
+    ("DELETE", "/v1/tokens/{token}"): ADMIN,
+    ("GET", "/v1/memories/{name}/evidence"): READ,
     ("POST", "/v1/memories/{name}/holds"): ADMIN,
     ("DELETE", "/v1/holds/{number}"): ADMIN,
 }
-OPEN = {"/health", "/ready", "/", "/page", "/report/{ticket}/{path:path}"}
+OPEN = {"/docs", "/docs/style.css", "/health", "/ready", "/", "/page", "/report/{ticket}/{path:path}"}
 STORE_WIDE = {
     *("/metrics", "/v1/erasures", "/v1/erasures/{leaf}", "/v1/verify", "/v1/vacuum"),
     *("/v1/retention", "/v1/subjects/export", "/v1/cases", "/v1/cases/erase"),
+    *("/v1/mirrors/{mirror}/sync", "/v1/mirrors/{mirror}", "/v1/tokens", "/v1/tokens/{token}"),
 }
 FILLED = {"{name}": "icu", "{entry:path}": "e1", "{index}": "0", "{job}": "x", "{number}": "12345", "{leaf}": "999"}
+FILLED |= {"{mirror}": "999", "{token}": "0" * 12}
 
 
 def authorized_routes(service: ServiceClient) -> dict[tuple[str, str], APIRoute]:
@@ -179,6 +190,48 @@ def test_a_token_of_one_memory_ends_no_hold_on_another(service: ServiceClient) -
     assert answers[0] == answers[1]
     assert answers[0]["status"] == 404
     assert service.store.holds() == [hold]
+
+
+def test_a_token_that_only_erases_reads_no_reason_and_no_held_id(service: ServiceClient) -> None:
+    """By a deletion, a dry run, a batch of them, a job, a sweep, and what was made from an entry."""
+    ends = datetime.now(UTC) + timedelta(seconds=2)
+    icu = service.store["icu"]
+    icu.admit_many(
+        np.eye(4)[:3],
+        np.zeros((3, 2)),
+        ids=[f"secret-id-{row}" for row in range(3)],
+        subjects=["somebody"] * 3,
+        expires=[ends] * 3,
+    )
+    icu.admit(np.ones(4), np.zeros(2), id="secret-id-9", derived_from=["e7"])
+    hold = service.store.hold("icu", subject="somebody", reason="the secret reason")
+    time.sleep(max(0.0, (ends - datetime.now(UTC)).total_seconds() + 1.0))
+
+    def answers(*scopes: str) -> str:
+        asked: dict[str, Any] = {"scopes": scopes, "Prefer": "wait=30"}
+        found = [
+            service.request("POST", "/v1/memories/icu/delete", {"subject": "somebody"}, status=409, **asked),
+            service.request("POST", "/v1/memories/icu/delete", {"id": "e7", "derived": "refuse"}, status=409, **asked),
+            service.request(
+                "POST", "/v1/memories/icu/delete?dry_run=true", {"subject": "somebody"}, status=200, **asked
+            ),
+            service.request("POST", "/v1/erasures", {"subject": "somebody"}, status=200, **asked),
+            service.request("POST", "/v1/erasures?dry_run=true", {"subject": "somebody"}, status=200, **asked),
+            service.request("POST", "/v1/retention", status=200, **asked),
+            service.request("POST", "/v1/retention?dry_run=true", status=200, **asked),
+        ]
+        assert found[0]["measured"] == 3.0
+        assert found[0]["receipt"]["refusal"]["holds"] == [hold.number]
+        assert found[3]["result"]["memories"][0]["holds"] == [hold.number]
+        return json.dumps(found)
+
+    told = answers("erase")
+    assert "secret" not in told
+    assert f"hold {hold.number}" in told
+    assert "the secret reason" not in answers("erase", "read")
+    assert "secret-id-1" in answers("erase", "read")
+    assert "secret" not in answers("erase", "admin")
+    assert "the secret reason" in answers("erase", "admin", "read")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import re
 
+import pytest
+
+from metrics_ledger import play
 from service.service_client import ServiceClient
 from verify.cases import PATH, broken
 
@@ -46,7 +51,7 @@ def test_a_rescue_and_ended_certificates_are_counted(service: ServiceClient) -> 
     text = service.request("GET", "/metrics", scopes=("audit",)).text
     values = dict(re.findall(r"^(\w+(?:\{.*\})?) ([-+0-9.e]+)$", text, re.M))
     assert values["expunge_rescues_total"] == "1.0"
-    assert values['expunge_edits_total{action="deletion",outcome="rescued"}'] == "1.0"
+    assert values['expunge_edits_total{action="deletion",outcome="decrement"}'] == "1.0"
     rows = [row for name in service.store for row in service.store[name].warranties()]
     for status in ("valid", "expired", "ended"):
         assert float(values[f'expunge_certificates{{status="{status}"}}']) == sum(row.status == status for row in rows)
@@ -60,3 +65,19 @@ def test_erasures_beyond_the_cap_are_counted_by_their_outcome(service: ServiceCl
     text = service.request("GET", "/metrics", scopes=("audit",)).text
     for outcome in ("refitted", "emptied"):
         assert f'expunge_edits_total{{action="deletion",outcome="{outcome}"}} 1.0' in text
+
+
+def test_metrics_and_logs_equal_the_ledger(service: ServiceClient, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever asked for an edit: a request, a job, a sweep, an erasure that was due, the library."""
+    start = service.store.size
+    with caplog.at_level(logging.INFO, logger="expunge.service"):
+        ledger, metrics, asked = play(service, 60, seed=1)
+    assert metrics == ledger
+    assert {"erasure", "held", "prune", "repeat", "sweep"} <= asked.keys()
+    assert {"edits refused", "edits decrement", "edits certified_zero"} <= ledger.keys()
+    assert sum(value for name, value in ledger.items() if "leaves" in name) == service.store.size - start
+    logged = [record.about for record in caplog.records if record.message == "edit"]  # type: ignore[attr-defined]
+    assert len(logged) == sum(value for name, value in ledger.items() if name.startswith("edits "))
+    for about in logged:
+        assert service.store.leaf(about["leaf"]).kind == about["outcome"]
+        assert "patient" not in json.dumps(about)

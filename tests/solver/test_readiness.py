@@ -160,3 +160,14 @@ found = [name for name in ("scipy.linalg", "expunge.solver.exact_optimum") if na
 assert not found, f"reading imported {found}"
 """
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)  # noqa: S603 — this interpreter
+
+
+def test_an_edit_of_an_opened_memory_of_wide_keys_follows_the_path(tmp_path: Path) -> None:
+    """Sums over wide keys are off by more than a solution may be; that does not make it a worse start."""
+    rng = np.random.default_rng(8)
+    memory = Memory.fit(rng.standard_normal((150, 384)), np.zeros(150), sigma=20.0, nu=0.5)
+    again = opened(memory, tmp_path / "memory")
+    name = memory.ids[int(memory.partition.margin[0])]
+    for one in (memory, again):
+        assert [attempt.path for attempt in one.delete(name).attempts] == ["path"]
+    assert again.digest == memory.digest

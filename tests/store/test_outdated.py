@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from expunge import Preview
+from expunge.memory import version
 from preprocessing.wide_ward import ward
 
 from .conftest import Place
@@ -28,3 +30,15 @@ def test_answers_of_a_store_say_so_and_the_ledger_does_not(place: Place) -> None
     assert again.outdated == plain.outdated
     assert b"outdated" not in receipt.envelope
     assert stored.admit([0.0, 0.0], 0.0).outdated == ()
+
+
+def test_nobody_waits_for_a_choice_among_many_entries(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(version, "LARGEST_MARGIN", 10)
+    columns, plain = ward()
+    stored = place.open().create("icu", plain.keys, np.zeros(32), nu=0.3, ids=plain.ids, preprocessing=columns)
+    assert stored.delete(plain.ids[0], dry_run=True).outdated is None
+    receipt = stored.delete(plain.ids[0])
+    assert receipt.to_json()["outdated"] is None
+    assert "memory.outdated" in receipt._repr_html_()
+    plain.delete(plain.ids[0])
+    assert stored.outdated == plain.outdated

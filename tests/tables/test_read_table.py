@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 import io
 import json
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -267,3 +269,26 @@ def test_a_folder_is_no_table(tmp_path: Path) -> None:
         read_table(tmp_path / "x.csv")
     with pytest.raises(InputError, match=r"--format is csv or .*, not 'xml'"):
         read_table(tmp_path / "x.csv", TableOptions(format="xml"))
+
+
+@pytest.mark.slow
+def test_what_unpacks_to_far_more_than_it_has_is_not_unpacked(tmp_path: Path) -> None:
+    """A file of 0.3 MB that would take 300 MB: the memory that is taken stays small."""
+    zeros = np.zeros((300 << 20) // 8)
+    np.savez_compressed(tmp_path / "bomb.npz", a=zeros)
+    text = b"0," * (1 << 20)
+    with gzip.open(tmp_path / "bomb.csv.gz", "wb", compresslevel=1) as file:
+        for _ in range(150):
+            file.write(text)
+    with (
+        zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("a.csv", "w") as one,
+    ):
+        for _ in range(150):
+            one.write(text)
+    for name in ("bomb.npz", "bomb.csv.gz", "bomb.zip"):
+        with pytest.raises(InputError, match="unpacks to more than 256 MB"):
+            read_table(tmp_path / name)
+    # What packs well, and is small, is read.
+    np.savez_compressed(tmp_path / "fine.npz", k0=np.zeros(1000), v0=np.arange(1000.0))
+    assert len(read_table(tmp_path / "fine.npz")) == 1000

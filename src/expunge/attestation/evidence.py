@@ -25,7 +25,7 @@ from expunge.ledger.merkle.proof_file import InclusionProof
 from expunge.memory.version import Version
 from expunge.types import AnyArray, Matrix, Vector
 
-__all__ = ["FORMAT", "Evidence", "Prior", "StateShown", "write_evidence"]
+__all__ = ["FORMAT", "Evidence", "Prior", "StateShown", "evidence_of", "write_evidence"]
 
 FORMAT = "expunge/evidence/v2"
 _MANIFEST = "manifest.json"
@@ -167,6 +167,27 @@ class Evidence:
         }
 
 
+def evidence_of(
+    before: Version | Prior | None,
+    after: Version,
+    receipt: Envelope | bytes,
+    *,
+    prove: bool = False,
+    inclusion: InclusionProof | None = None,
+) -> Evidence:
+    """The bundle of one edit; arguments and errors are those of `write_evidence`."""
+    shown = StateShown.of(after)
+    if isinstance(before, Version):
+        before = None if before.digest == after.digest else Prior.of(before, after)
+    return Evidence(
+        receipt=receipt if isinstance(receipt, bytes) else receipt.to_bytes(),
+        after=shown,
+        prior=before,
+        proof=_proof(shown) if prove and after.size else None,
+        inclusion=None if inclusion is None else inclusion.to_bytes(),
+    )
+
+
 def write_evidence(
     path: str | os.PathLike[str],
     before: Version | Prior | None,
@@ -183,16 +204,7 @@ def write_evidence(
     the state; where it proves nothing, proof-not-proved is raised, since no verifier would accept the bundle. A state
     without entries has no weights, and its bundle no proof.
     """
-    shown = StateShown.of(after)
-    if isinstance(before, Version):
-        before = None if before.digest == after.digest else Prior.of(before, after)
-    bundle = Evidence(
-        receipt=receipt if isinstance(receipt, bytes) else receipt.to_bytes(),
-        after=shown,
-        prior=before,
-        proof=_proof(shown) if prove and after.size else None,
-        inclusion=None if inclusion is None else inclusion.to_bytes(),
-    )
+    bundle = evidence_of(before, after, receipt, prove=prove, inclusion=inclusion)
     if Path(path).is_dir():
         raise InputError(f"{path} is a folder; name a file")
     with new_file(Path(path), replace=True, mode=0o600) as file:

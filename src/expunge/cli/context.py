@@ -44,7 +44,8 @@ DEFAULT_STORE = "sqlite:///expunge.db"
 PASSPHRASE_VARIABLE = "EXPUNGE_PASSPHRASE"  # noqa: S105 — the name of the variable
 
 # Terminals obey these, and no stream takes the bytes of a name that is not UTF-8.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+# Control characters, what turns the direction of the text around it (bidi controls), and line separators.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,9 @@ def print_json_lines(rows: Iterable[Any]) -> None:
 
 
 def escape_controls(text: str) -> str:
-    """Text without control characters: a name, a reason or a path may hold what moves a terminal's cursor."""
+    """Text without control characters: a name, a reason or a path may hold what moves a terminal's cursor, or turns the
+    order in which a line is read.
+    """
     return _CONTROLS.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 

@@ -13,6 +13,8 @@ from expunge.errors import StoreError
 
 __all__ = ["new_file"]
 
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
 
 @contextmanager
 def new_file(path: Path, *, replace: bool = False, mode: int = 0o666) -> Iterator[BinaryIO]:
@@ -24,7 +26,7 @@ def new_file(path: Path, *, replace: bool = False, mode: int = 0o666) -> Iterato
     target = path.with_name(f"{path.name}.{secrets.token_hex(4)}") if replace else path
     try:
         # Exclusive creation refuses an existing file and does not follow a link, whatever happens in between.
-        file = open(target, "xb", opener=lambda name, flags: os.open(name, flags, mode))  # noqa: SIM115
+        file = open(target, "xb", opener=lambda name, flags: os.open(name, flags | _NO_LINK, mode))  # noqa: SIM115
     except FileExistsError:
         raise
     except (OSError, ValueError) as problem:

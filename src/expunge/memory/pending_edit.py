@@ -66,6 +66,7 @@ class PendingEdit:
         self._turned: list[int] = []
         self._spare = spare
         self._valid: frozenset[str] | None = None
+        self._pairs = version.__dict__.get("pairs", version.known_pairs)
 
     def version(self) -> Version:
         """The version that the steps so far lead to."""
@@ -83,6 +84,7 @@ class PendingEdit:
             self._valid,
             base.preprocessing,
             base.veil ^ base.entries.veil(self._turned) if self._turned else base.veil,
+            self._pairs,
         )
 
     def receipt(
@@ -206,6 +208,7 @@ class PendingEdit:
         if not np.array_equal(shares[base.entries.site[slots]], weights):
             return False
         self.state = State.stored(gram, counts, state.cap, shares, change.offset)
+        self._pairs = None
         self.size = slots.size
         self.check = None
         self.warranties = Warranties(archive, change.forgotten)
@@ -309,6 +312,10 @@ class PendingEdit:
             site = site_of.item(slot)
             losses[site] = losses.get(site, 0) + 1
             counts[site] -= 1
+        if self._pairs is not None:
+            # While the keys that go are still there.
+            gone = [site for site in losses if counts[site] == 0]
+            self._pairs = self._pairs.moved(state.gram.keys, np.setdiff1d(self._pairs.rows, gone))
         if all(state.status[site] == RESERVE for site in losses):
             self._remove_reserve(losses, counts)
         elif not self._solve(state, lambda candidate: path.remove(candidate, losses), counts):

@@ -28,6 +28,7 @@ from expunge.certificates.warranty import Anchor, Archived, Forgotten, Warrantie
 from expunge.errors import InputError, StoreError, VerificationError
 from expunge.ledger.commitment import SALT_BYTES
 from expunge.ledger.file_writing import new_file
+from expunge.ledger.packed_files import check_unpacked
 from expunge.memory.entries import Entries, check_id, check_ids, check_subject, check_subjects
 from expunge.memory.version import Version
 from expunge.preprocessing.preprocessing import Preprocessing
@@ -114,6 +115,7 @@ def _read(source: Path | IO[bytes], path: Path | str) -> Memory:
     """Read from a file or from bytes; errors call it `path`."""
     try:
         with zipfile.ZipFile(source) as archive:
+            check_unpacked(archive, source.stat().st_size if isinstance(source, Path) else source.seek(0, io.SEEK_END))
             contents = {name: archive.read(name) for name in archive.namelist()}
     except FileNotFoundError:
         raise StoreError(f"there is no file {path}") from None

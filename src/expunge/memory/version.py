@@ -21,8 +21,10 @@ from expunge.errors import InputError
 from expunge.ledger.commitment import state_digest, weights_digest
 from expunge.memory.active_entries import ActiveEntries, Description
 from expunge.memory.entries import Entries, check_id, check_subject, listed
-from expunge.preprocessing.outdated import OutdatedChoice, outdated_choices
+from expunge.preprocessing.outdated import OutdatedChoice, outdated_choices, outdated_width
+from expunge.preprocessing.pair_count import PairCount
 from expunge.preprocessing.preprocessing import Preprocessing
+from expunge.preprocessing.width import LARGEST_MARGIN, median_count
 from expunge.problem.check import StateCheck
 from expunge.problem.check_kind import CheckKind, check_kind
 from expunge.problem.problem import Problem, fewest_keys, row_bytes
@@ -71,6 +73,8 @@ class Version:
     # Of a memory of plain arrays: no columns, and whether the width was chosen.
     preprocessing: Preprocessing = field(default_factory=Preprocessing, repr=False)
     known_veil: npt.NDArray[np.uint64] | None = field(default=None, repr=False)
+    # Of sites that it has, or had as far as their keys are still there.
+    known_pairs: PairCount | None = field(default=None, repr=False)
 
     @property
     def check(self) -> StateCheck:
@@ -195,10 +199,24 @@ class Version:
         if not self.preprocessing.learned and self.preprocessing.width == "given":
             return ()
         archive = self.warranties.archive.values()
+        if 0 < self.size <= LARGEST_MARGIN and not archive and not self.preprocessing.learned:
+            return outdated_width(self.state.gram.sigma, self.pairs.width)
         keys = np.vstack([self.keys, *(entry.key for entry in archive)])
         values = np.vstack([self.values, *(entry.value for entry in archive)])
         state = self.state
         return outdated_choices(self.preprocessing, keys, values, sigma=state.gram.sigma, cap=state.cap)
+
+    @property
+    def outdated_at_once(self) -> tuple[OutdatedChoice, ...] | None:
+        """What every answer to a deletion has: `outdated`, but None of so many entries that finding it takes long."""
+        chosen = self.preprocessing.learned or self.preprocessing.width != "given"
+        many = chosen and self.size + len(self.warranties.archive) > LARGEST_MARGIN
+        return None if many else self.outdated
+
+    @once
+    def pairs(self) -> PairCount:
+        """The pairs of live keys that their median width is found from."""
+        return median_count(self.state.gram.keys, self.state.present(), self.known_pairs)
 
     @once
     def commitment_order(self) -> IndexArray:

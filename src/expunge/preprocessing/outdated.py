@@ -18,7 +18,7 @@ from expunge.preprocessing.preprocessing import FEWEST, Column, Preprocessing, c
 from expunge.preprocessing.width import choose_width
 from expunge.types import IndexArray, Matrix, Vector
 
-__all__ = ["OutdatedChoice", "outdated_choices", "outdated_text"]
+__all__ = ["OutdatedChoice", "outdated_choices", "outdated_text", "outdated_width"]
 
 
 class OutdatedChoice(TypedDict):
@@ -53,17 +53,24 @@ def outdated_choices(
         return tuple(_all_chosen(preprocessing, sigma))
     found: list[OutdatedChoice] = []
     if preprocessing.width == "auto":
-        now = choose_width(keys, nu=min(1.0, 1.0 / (cap * len(keys))))
-        if now != sigma:
-            found.append({"what": "sigma", "column": None, "kept": sigma, "now": now, "remedy": "rebuild"})
+        found += outdated_width(sigma, choose_width(keys, nu=min(1.0, 1.0 / (cap * len(keys)))))
     if preprocessing.learned:
         found += _columns(preprocessing.keys, preprocessing.to_measurements(keys))
         found += _columns(preprocessing.values, values)
     return tuple(found)
 
 
-def outdated_text(choices: Sequence[OutdatedChoice]) -> str:
+def outdated_width(kept: float, now: float) -> tuple[OutdatedChoice, ...]:
+    """The width, where it would be another."""
+    if now == kept:
+        return ()
+    return ({"what": "sigma", "column": None, "kept": kept, "now": now, "remedy": "rebuild"},)
+
+
+def outdated_text(choices: Sequence[OutdatedChoice] | None) -> str:
     """What a person reads of all choices; empty where there is none."""
+    if choices is None:
+        return "not looked for among so many entries: memory.outdated finds what would be chosen otherwise now"
     remedies = {"rebuild": "rebuild with sigma=auto", "import": "import the table afresh"}
     parts = []
     for remedy, todo in remedies.items():

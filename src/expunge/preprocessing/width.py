@@ -7,19 +7,26 @@ others on real data.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
 from expunge.compilation import njit
 from expunge.preprocessing.grid import quarter_power
 from expunge.preprocessing.margin_prediction import FITTED, MarginPrediction
+from expunge.preprocessing.pair_count import PairCount, median_of_squares
 from expunge.problem.kernel import squared_distances
 from expunge.problem.problem import as_points
-from expunge.types import Matrix
+from expunge.types import IndexArray, Matrix
 
-__all__ = ["DEFAULT_NU", "LARGEST_MARGIN", "choose_width", "median_width", "predict_margins", "sample_keys"]
+__all__ = [
+    "DEFAULT_NU",
+    "LARGEST_MARGIN",
+    "choose_width",
+    "median_count",
+    "median_width",
+    "predict_margins",
+    "sample_keys",
+]
 
 # Sparsity ν of a fit for which neither a sparsity nor a cap is given.
 DEFAULT_NU = 0.1
@@ -80,9 +87,20 @@ def median_width(points: Matrix) -> float:
     A median of doubles is never halfway between two widths of the grid.
     """
     sample = sample_keys(points, SAMPLED)
-    squares = squared_distances(sample, sample)[np.triu_indices(len(sample), 1)]
-    squares = squares[squares > 0.0]
-    return quarter_power(math.sqrt(float(np.median(squares)))) if squares.size else 1.0
+    return median_of_squares(squared_distances(sample, sample)[np.triu_indices(len(sample), 1)])
+
+
+def median_count(points: Matrix, rows: IndexArray, known: PairCount | None = None) -> PairCount:
+    """The settled count of the pairs that `median_width` takes the median of; ``known`` is one of similar rows.
+
+    ``rows`` are those of distinct keys among ``points``, ascending.
+    """
+    if rows.size > SAMPLED:
+        hashes = _hashes(np.ascontiguousarray(points[rows]).view(np.uint64))
+        rows = rows[hashes <= np.partition(np.unique(hashes), SAMPLED - 1)[SAMPLED - 1]]
+    if known is not None:
+        known = known.moved(points, rows)
+    return known if known is not None and known.settled else PairCount.of(points, rows)
 
 
 def predict_margins(points: Matrix) -> MarginPrediction:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import expunge
 from expunge.errors import ExpungeError, MissingExtra
@@ -18,23 +17,25 @@ from expunge.errors import ExpungeError, MissingExtra
 try:
     from fastapi import FastAPI, Request
     from fastapi.exceptions import RequestValidationError
-    from fastapi.openapi.utils import get_openapi
     from starlette.exceptions import HTTPException
     from starlette.responses import Response
 except ImportError:
     raise MissingExtra("the service needs the extra: pip install 'expunge[service]'") from None
 
+from expunge.service.api_page import add_api_page
 from expunge.service.background_tasks import BackgroundTasks
 from expunge.service.callers import Callers
 from expunge.service.context import ServiceContext
+from expunge.service.direct_requests import DirectRequests
 from expunge.service.executor import Executor
 from expunge.service.frontend.files import add_open_routes
 from expunge.service.jobs import Jobs
 from expunge.service.log_format import configure_logging
 from expunge.service.metrics import Metrics
 from expunge.service.middleware import RequestMiddleware
+from expunge.service.openapi import describe
 from expunge.service.preparation import Preparation
-from expunge.service.problems import MEDIA_TYPE, problem_response
+from expunge.service.problems import problem_response
 from expunge.service.routes import (
     about,
     edits,
@@ -46,17 +47,12 @@ from expunge.service.routes import (
     memory_queries,
     mirror_list,
     request_list,
+    token_list,
 )
-from expunge.service.schemas.responses import Problem
 from expunge.service.settings import Settings
 from expunge.service.tokens import Tokens
 
 __all__ = ["create_app", "from_environment"]
-
-_DESCRIPTION = """A memory you can delete from, and prove it.
-
-Every route but `/health` and `/ready` needs a bearer token with one of the scopes in `x-scopes`. Errors are problem
-details (RFC 9457). Edits take `Idempotency-Key`, and `If-Match` with the entity tag of the memory's state."""
 
 # Seconds that jobs have to reach the end of a step when the service stops.
 _JOB_SECONDS = 10.0
@@ -70,9 +66,11 @@ def create_app(settings: Settings, *, own_process: bool = False) -> FastAPI:
     executor = Executor(settings.timeout)
     tokens = Tokens(store)
     callers = Callers(tokens, executor)
-    context = ServiceContext(settings, store, tokens, callers, executor, Jobs(store, executor), Metrics(store))
+    metrics = Metrics(store)
+    store.observe(metrics)
+    context = ServiceContext(settings, store, tokens, callers, executor, Jobs(store, executor), metrics)
     preparation = Preparation(store, executor, own_process=own_process)
-    background = BackgroundTasks(store, executor, context.metrics, settings.keep_cases, settings.retain_seconds)
+    background = BackgroundTasks(store, executor, metrics, settings.keep_cases, settings.retain_seconds)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -92,22 +90,25 @@ def create_app(settings: Settings, *, own_process: bool = False) -> FastAPI:
         openapi_url=None,
         lifespan=lifespan,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.context, app.state.background, app.state.preparation = context, background, preparation
+    app.add_middleware(DirectRequests, service=app, routes=[*memory_queries.routes.routes, *edits.routes.routes])
     app.add_middleware(RequestMiddleware, context=context)
     for module in (
         *(about, memory_list, entry_list, memory_queries, edits),
-        *(job_list, request_list, ledger_pages, hold_list, mirror_list),
+        *(job_list, request_list, ledger_pages, hold_list, mirror_list, token_list),
     ):
         app.include_router(module.routes)
     add_open_routes(app)
+    add_api_page(app)
 
     async def respond(request: Request, problem: Exception) -> Response:
         return problem_response(request, problem)
 
     for error in (ExpungeError, RequestValidationError, HTTPException):
         app.add_exception_handler(error, respond)
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    app.openapi = lambda: describe(app, settings)  # type: ignore[method-assign]
     return app
 
 
@@ -115,26 +116,3 @@ def from_environment() -> FastAPI:
     """One worker of `expunge serve`."""
     configure_logging()
     return create_app(Settings.from_environment(), own_process=True)
-
-
-def _openapi(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI description, with a problem as the default response of every route."""
-    if app.openapi_schema is not None:
-        return app.openapi_schema
-    described = get_openapi(title=app.title, version=app.version, description=_DESCRIPTION, routes=app.routes)
-    components = described["components"]
-    components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
-    for unused in ("HTTPValidationError", "ValidationError"):
-        components["schemas"].pop(unused, None)
-    schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-    components["schemas"] |= {**schema.pop("$defs", {}), "Problem": schema}
-    problem = {
-        "description": "What went wrong.",
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
-    for path in described["paths"].values():
-        for operation in path.values():
-            operation["responses"].pop("422", None)
-            operation["responses"]["default"] = problem
-    app.openapi_schema = described
-    return described

@@ -7,16 +7,19 @@ learns nothing of the others, not even whether they exist, except for the size o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Annotated, Any, TypedDict
 
 from fastapi import Header
 from fastapi.routing import APIRoute, APIRouter
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from expunge.errors import InputError
 from expunge.service.context import ServiceContext
+from expunge.service.disclosure import disclosed
 from expunge.service.settings import Limits
 from expunge.service.tokens import SCOPES, Scope, Token
 from expunge.store import StoredMemory
@@ -32,6 +35,8 @@ __all__ = [
     "needs",
     "router",
     "token_of",
+    "told",
+    "without_repeats",
 ]
 
 _UUID_PREFIX = "uuid:"
@@ -56,38 +61,66 @@ class AuthorizedRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The route's handler behind the check."""
-        declared = self.openapi_extra or {}
-        scopes = declared.get("x-scopes", [])
+        scopes = (self.openapi_extra or {}).get("x-scopes", [])
         if not scopes or not set(scopes) <= set(SCOPES):
             raise TypeError(f"{self.path} does not say which scopes it needs")
         handle, takes_body = super().get_route_handler(), self.body_field is not None
-        parameters = {parameter.alias for parameter in self.dependant.query_params}
 
         async def handler(request: Request) -> Response:
-            context = context_of(request)
-            token = await context.callers.find(request.headers.get("authorization"))
-            request.state.token = token.name
-            if not token.scopes & set(scopes):
-                raise InputError(f"this needs one of the scopes {', '.join(scopes)}", code="forbidden")
-            if declared["x-store-wide"] and token.memory is not None:
-                raise InputError("this needs a token for the whole store; this one is for one memory", code="forbidden")
-            if "name" in request.path_params:
-                name, request.state.expected_uuid = request.path_params["name"], None
-                if name.startswith(_UUID_PREFIX):
-                    request.state.expected_uuid = name.removeprefix(_UUID_PREFIX)
-                    name = await context.executor.read(_name_of_uuid, context, request.state.expected_uuid)
-                if not token.covers(name):
-                    raise InputError("this token is for another memory", code="forbidden")
-                request.state.memory = name
-            request.state.caller = token
-            if unknown := set(request.query_params) - parameters:
-                # A dry run that is misspelt must not be taken for an edit.
-                raise InputError(f"there is no parameter {min(unknown)!r:.80} here")
+            await self.authorize(request)
             if takes_body:
-                _check_body_headers(request, context.settings.limits)
-            return await handle(request)
+                request = _BodyRequest(request.scope, request.receive)
+            try:
+                return await handle(request)
+            except HTTPException as problem:
+                if isinstance(problem.__cause__, InputError):
+                    raise problem.__cause__ from None
+                raise
 
         return handler
+
+    async def authorize(self, request: Request) -> None:
+        """Check the token of a request, and what can be checked before its body is read."""
+        context, declared = context_of(request), self.openapi_extra or {}
+        scopes: list[str] = declared["x-scopes"]
+        token = await context.callers.find(request.headers.get("authorization"))
+        request.state.token = token.name
+        if token.scopes.isdisjoint(scopes):
+            raise InputError(f"this needs one of the scopes {', '.join(scopes)}", code="forbidden")
+        if declared["x-store-wide"] and token.memory is not None:
+            raise InputError("this needs a token for the whole store; this one is for one memory", code="forbidden")
+        if "name" in request.path_params:
+            name, request.state.expected_uuid = request.path_params["name"], None
+            if name.startswith(_UUID_PREFIX):
+                request.state.expected_uuid = name.removeprefix(_UUID_PREFIX)
+                name = await context.executor.read(_name_of_uuid, context, request.state.expected_uuid)
+            if not token.covers(name):
+                raise InputError("this token is for another memory", code="forbidden")
+            request.state.memory = name
+        request.state.caller = token
+        parameters = {parameter.alias for parameter in self.dependant.query_params}
+        if request.scope["query_string"] and (unknown := set(request.query_params) - parameters):
+            # A dry run that is misspelt must not be taken for an edit.
+            raise InputError(f"there is no parameter {min(unknown)!r:.80} here")
+        if self.body_field is not None:
+            _check_body_headers(request, context.settings.limits)
+
+
+class _BodyRequest(Request):
+    """A request with a JSON body. Where a name stands twice in an object, two readers may take different values."""
+
+    async def json(self) -> Any:
+        """The body; a repeated name makes it malformed."""
+        if not hasattr(self, "_json"):
+            self._json = json.loads(await self.body(), object_pairs_hook=without_repeats)
+        return self._json
+
+
+def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise InputError("a name stands twice in one object of the body", code="malformed")
+    return found
 
 
 def router(tag: str) -> APIRouter:
@@ -105,6 +138,11 @@ def token_of(request: Request) -> Token:
     """The token of a request."""
     token: Token = request.state.caller
     return token
+
+
+def told(request: Request, content: Any) -> Any:
+    """The content of an answer as the token of a request may see it."""
+    return disclosed(content, token_of(request).scopes)
 
 
 class Asked(TypedDict):

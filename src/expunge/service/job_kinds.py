@@ -72,17 +72,7 @@ def _erase(store: Store, spec: dict[str, Any], progress: Progress) -> dict[str, 
         case=spec.get("case"),
         actor=spec.get("actor"),
     )
-    parts = [
-        {
-            "memory": part.memory,
-            "uuid": part.uuid,
-            "outcome": part.outcome,
-            "index": None if part.receipt is None else part.receipt.index,
-            "applied": list(part.applied),
-            "reason": part.reason,
-        }
-        for part in done.memories
-    ]
+    parts = [part.to_json() for part in done.memories]
     failed = next((part for part in done.memories if part.outcome == "failed"), None)
     if failed is not None:
         raise StoreError(f"not all memories could be edited ({failed.reason}); ask again with the same key")

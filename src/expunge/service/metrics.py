@@ -1,5 +1,8 @@
 """Prometheus metrics: what this service has done, and what the store holds.
 
+Leaves and edits are counted where they are committed to the ledger, whatever asked for them: a request, a job, a sweep,
+an erasure that was due. So what is counted here equals what the ledger has gained by this service.
+
 Counters and histograms are added up over the workers of one `expunge serve` (`PROMETHEUS_MULTIPROC_DIR`, which it
 sets when it starts several). What the store holds is read per scrape, so that every worker of every machine reports
 the same. Labels are route templates, outcomes and states: no name, id or subject is among them.
@@ -7,10 +10,11 @@ the same. Labels are route templates, outcomes and states: no name, id or subjec
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections import Counter as Counted
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -18,11 +22,12 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from expunge.errors import VerificationError
-from expunge.memory.receipt import EditRecord
 from expunge.memory.version import Version
 from expunge.store import JointErasure, SignedReceipt, Store, StoredMemory
 
 __all__ = ["MULTIPROCESS", "Metrics"]
+
+log = logging.getLogger("expunge.service")
 
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 _RESIDUALS = (1e-17, 1e-16, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
@@ -30,7 +35,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class Metrics:
-    """Metrics of one worker."""
+    """Metrics of one worker, which observes what its store commits to the ledger."""
 
     def __init__(self, store: Store) -> None:
         registry = self._registry = CollectorRegistry()
@@ -42,7 +47,9 @@ class Metrics:
             registry=registry,
             buckets=_SECONDS,
         )
+        self._leaves = Counter("expunge_leaves", "Leaves appended to the ledger.", ["kind"], registry=registry)
         self._edits = Counter("expunge_edits", "Edits by action and outcome.", ["action", "outcome"], registry=registry)
+        self._erased = Counter("expunge_erased_entries", "Entries that deletions have erased.", registry=registry)
         self._rescues = Counter("expunge_rescues", "Edits that a stricter solve had to rescue.", registry=registry)
         self._refusals = Counter("expunge_refusals", "Edits that were refused.", ["action"], registry=registry)
         self._residuals = Histogram(
@@ -55,7 +62,6 @@ class Metrics:
             registry=registry,
             buckets=_SECONDS,
         )
-
         self._sweeps = Counter(
             "expunge_retention_sweeps", "Sweeps for entries that have ended.", ["result"], registry=registry
         )
@@ -87,14 +93,23 @@ class Metrics:
         """Count a request that was answered."""
         self._requests.labels(method, route, f"{status}").observe(seconds)
 
-    def observe_edit(self, action: str, receipt: EditRecord, seconds: float) -> None:
-        """Count an edit that was applied or refused; a repeated answer has no measurements to count."""
-        measured = receipt.measured if isinstance(receipt, SignedReceipt) else None
-        self._edits.labels(action, receipt.outcome if measured is None else measured.outcome).inc()
+    def observe_leaves(self, kinds: Sequence[str]) -> None:
+        """Count leaves that were committed."""
+        for kind in kinds:
+            self._leaves.labels(kind).inc()
+
+    def observe_edit(self, receipt: SignedReceipt, seconds: float) -> None:
+        """Count an edit that was applied or refused, and log it. A repeated answer is no edit."""
+        action, measured = receipt.action, receipt.measured
+        self._edits.labels(action, receipt.outcome).inc()
         self._seconds.labels(action).observe(seconds)
+        about = {"action": action, "outcome": receipt.outcome, "memory": receipt.memory, "leaf": receipt.index}
+        log.info("edit", extra={"about": about | {"entries": len(receipt.applied), "ms": round(1000 * seconds, 1)}})
         if receipt.outcome == "refused":
             self._refusals.labels(action).inc()
             return
+        if action == "deletion":
+            self._erased.inc(len(receipt.applied))
         if measured is None:
             return
         self._residuals.observe(measured.check.worst)

@@ -48,6 +48,7 @@ _REPORT = (
     "sandbox; default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
+_API_PAGE = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 # It asks for the provider at each span until one is set.
 _tracer: Any = None if trace is None else trace.get_tracer("expunge.service")
 
@@ -62,8 +63,10 @@ def security_headers(path: str, *, tls: bool) -> dict[str, str]:
     if path.startswith("/report/"):
         return headers | {"Content-Security-Policy": _REPORT, "X-Frame-Options": "SAMEORIGIN"}
     page = path == "/" or path.startswith("/page/")
-    headers |= {"Content-Security-Policy": _PAGE if page else _API, "X-Frame-Options": "DENY"}
-    if not page:
+    described = path in ("/docs", "/docs/style.css")
+    policy = _PAGE if page else _API_PAGE if described else _API
+    headers |= {"Content-Security-Policy": policy, "X-Frame-Options": "DENY"}
+    if not (page or described):
         headers["Cache-Control"] = "no-store"
     if tls:
         headers["Strict-Transport-Security"] = "max-age=31536000"

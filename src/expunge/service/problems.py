@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from expunge.error_codes import CODES, outside_of
 from expunge.errors import Busy, ExpungeError, InputError, Refused, StoreError, VerificationError
+from expunge.service.disclosure import disclosed
 from expunge.service.json_response import JsonResponse
 
 __all__ = ["MEDIA_TYPE", "Unusable", "as_expunge_error", "problem_details", "problem_response"]
@@ -101,4 +102,6 @@ def problem_response(request: Request, problem: Exception) -> Response:
     elif isinstance(problem, HTTPException) and problem.headers:
         headers |= {name: value for name, value in problem.headers.items() if name.lower() == "allow"}
     request.state.error = code
+    caller = getattr(request.state, "caller", None)
+    content = disclosed(content, frozenset() if caller is None else caller.scopes)
     return JsonResponse(content, status_code=content["status"], headers=headers, media_type=MEDIA_TYPE)

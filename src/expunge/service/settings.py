@@ -15,7 +15,7 @@ from expunge.errors import InputError
 from expunge.store import Store
 from expunge.store import open as open_store
 
-__all__ = ["VARIABLE", "Limits", "Settings"]
+__all__ = ["VARIABLE", "Limits", "Settings", "report_page"]
 
 VARIABLE = "EXPUNGE_SERVICE"
 PASSPHRASE = "EXPUNGE_PASSPHRASE"  # noqa: S105 — the variable's name
@@ -57,6 +57,7 @@ class Settings:
     pepper: Path | None = None
     origin: str | None = None
     memory_budget: int | None = None
+    prefix: str = ""
 
     def open(self) -> Store:
         """The store; an encrypted signing key is opened with $EXPUNGE_PASSPHRASE."""
@@ -85,3 +86,14 @@ class Settings:
             raise InputError(f"${VARIABLE} does not hold the settings of a service; use expunge serve") from None
         paths = {name: None if found[name] is None else Path(found[name]) for name in ("pepper", "report")}
         return cls(**found | paths | {"limits": Limits(**found["limits"])})
+
+
+def report_page(path: Path) -> Path:
+    """What to show of a report: its file, the page that ``expunge audit report`` wrote, or a folder with an index."""
+    if path.is_file() or (path / "index.html").is_file():
+        return path
+    pages = [folder / "report.html" for folder in (path, path / "report")]
+    found = next((page for page in pages if page.is_file()), None)
+    if found is None:
+        raise InputError(f"there is no report at {path}: name a page, or what expunge audit report wrote")
+    return found

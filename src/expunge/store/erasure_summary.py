@@ -64,6 +64,19 @@ class MemoryErasure:
         """Whether the memory has what was to be erased."""
         return self.outcome in ("refused", "failed")
 
+    def to_json(self) -> dict[str, Any]:
+        """What was erased, with its leaf; numbers of the ``holds`` that forbid it."""
+        refusal = None if self.receipt is None else self.receipt.refusal
+        return {
+            "memory": self.memory,
+            "uuid": self.uuid,
+            "outcome": self.outcome,
+            "index": None if self.receipt is None else self.receipt.index,
+            "applied": list(self.applied),
+            "holds": [] if refusal is None else list(refusal.holds),
+            "reason": self.reason,
+        }
+
 
 @dataclass(frozen=True)
 class JointErasure(Displayed):
@@ -107,17 +120,7 @@ class JointErasure(Displayed):
             "due": None if self.due is None else time_text(self.due),
             "held": {name: list(ids) for name, ids in self.held.items()},
             "not_read": list(self.not_read),
-            "memories": [
-                {
-                    "memory": part.memory,
-                    "uuid": part.uuid,
-                    "outcome": part.outcome,
-                    "index": None if part.receipt is None else part.receipt.index,
-                    "applied": list(part.applied),
-                    "reason": part.reason,
-                }
-                for part in self.memories
-            ],
+            "memories": [part.to_json() for part in self.memories],
         }
 
     @property

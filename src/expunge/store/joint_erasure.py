@@ -53,9 +53,9 @@ class JointPreview(Mapping[str, Preview]):
         return len(self.previews)
 
 
-def preview_parts(store: Store, plan: Plan) -> dict[str, Preview]:
-    """What each part would do, by name of the memory."""
-    parts = sorted(plan.parts.values(), key=lambda part: part.name)
+def preview_parts(store: Store, plan: Plan, without: str | None = None) -> dict[str, Preview]:
+    """What each part would do, by name of the memory; not of the memory ``without``, by UUID."""
+    parts = sorted((part for uuid, part in plan.parts.items() if uuid != without), key=lambda part: part.name)
     previews = {part.name: store[part.name].preview_part(part) for part in parts}
     return {part.name: replace(previews[part.name], derived=plan.derived_in(part.uuid)) for part in parts}
 

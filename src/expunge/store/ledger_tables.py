@@ -210,6 +210,8 @@ class LedgerWriter:
     def flush(self) -> None:
         """Write what was appended and allocated."""
         if self._leaves:
+            kinds = [row["kind"] for row in self._leaves]
+            self._connection.after_commit(lambda observer: observer.observe_leaves(kinds))
             for statement, rows in ((_INSERT_LEAVES, self._leaves), (_INSERT_NODES, self._nodes)):
                 self._connection.execute(statement, rows if len(rows) > 1 else rows[0])
         changed = {

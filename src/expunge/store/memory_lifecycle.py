@@ -47,9 +47,10 @@ def create_memory(
     stated: StatedEntries,
     sources: Sequence[StoredMemory],
     asked: Case | None = None,
+    request: Request | None = None,
 ) -> tuple[MemoryContext, ForgottenRows, bool]:
     """Write a fitted memory under a name, with its receipt; where it is, its rows of forgotten entries, and whether
-    mirrors have to follow.
+    mirrors have to follow. The answer to a ``request`` is the memory's UUID.
 
     ``sources`` are the other memories that entries were made from, as ``stated``.
     """
@@ -81,6 +82,8 @@ def create_memory(
         )
         write_case(database, connection, asked)
         crash_point("ledger_written")
+        if request is not None:
+            request.save_answer(connection, {"memory": uuid})
         connection.commit()
         crash_point("committed")
     return MemoryContext(database, identity, number, uuid), rows, mirrored

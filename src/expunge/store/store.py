@@ -35,7 +35,7 @@ from expunge.preprocessing.measurements import key_coordinates
 from expunge.preprocessing.preprocessing import Preprocessing
 from expunge.problem.problem import as_points
 from expunge.store.backends.connect import url_without_password
-from expunge.store.backends.database import CheckedConnection, Database, VacuumResult
+from expunge.store.backends.database import CheckedConnection, Database, LedgerObserver, VacuumResult
 from expunge.store.backends.schema_version import check_schema, schema_version
 from expunge.store.backends.tables import memories
 from expunge.store.cases import Case, case_of_leaf, erase_cases, read_cases
@@ -43,7 +43,7 @@ from expunge.store.derivations import DerivationReader
 from expunge.store.due_erasures import PendingErasure, cancel_erasure, due_time, read_erasures, request_erasure
 from expunge.store.edits.edit_transaction import MemoryContext
 from expunge.store.edits.group_commit import GroupCommits
-from expunge.store.edits.idempotency import Request, peppered_key
+from expunge.store.edits.idempotency import Request, peppered_key, same_entries
 from expunge.store.erasure_summary import JointErasure
 from expunge.store.identity import Identity
 from expunge.store.joint_erasure import JointPreview, preview_parts, refuse_derived
@@ -214,6 +214,7 @@ class Store:
         expires: Sequence[datetime | None] | None = None,
         derived_from: Sequence[Sequence[Source]] | None = None,
         preprocessing: Preprocessing | None = None,
+        idempotency_key: str | None = None,
         case: str | None = None,
         actor: str | None = None,
         progress: Progress | None = None,
@@ -222,9 +223,15 @@ class Store:
 
         What ``progress`` raises, until the transaction begins, leaves the store as it was; so does an interrupt at any
         time. ``expires`` and ``derived_from`` are as for `StoredMemory.admit_many`. ``case`` and ``actor`` are as for
-        `StoredMemory.delete`, here and in the other methods.
+        `StoredMemory.delete`, here and in the other methods. Under an ``idempotency_key`` that made this memory before
+        the memory is returned as it is now; Conflict where it was dropped, or its entries are others.
         """
         asked = Case.of(case, actor)
+        request = self._request(idempotency_key, case, verb="create", name=check_name(name))
+        if request is not None and (made := self._created_under(request)) is not None:
+            if not made.look(lambda version: same_entries(version, ids, keys, values, payloads)):
+                raise Conflict("this idempotency key was used to make a memory of other entries; nothing was done")
+            return made
         if check_name(name) in self:
             raise InputError(f"there is a memory {name!r} already: import into it, drop it first, or take another name")
         points = as_points(key_coordinates(keys, preprocessing or Preprocessing()), "keys", empty=True)
@@ -247,7 +254,7 @@ class Store:
         if progress is not None:
             progress("writing and signing", 0, len(memory))
         context, forgotten, mirrored = create_memory(
-            self._database, self._identity, name, memory, stated, sources, asked
+            self._database, self._identity, name, memory, stated, sources, asked, request
         )
         if mirrored:
             self.mirror_keeper.owe()
@@ -255,6 +262,17 @@ class Store:
         stored.set_loaded(LoadedMemory(memory, forgotten))
         self.mirror_keeper.follow()
         return stored
+
+    def _created_under(self, request: Request) -> StoredMemory | None:
+        """The memory that a request made before; None where there was no such request."""
+        with self.reading() as connection:
+            answer = request.earlier_answer(connection)
+        if answer is None:
+            return None
+        name = self.name_of(answer["memory"])
+        if name is None:
+            raise Conflict("the memory that was made under this idempotency key was dropped; nothing was done")
+        return self[name]
 
     def drop(
         self,
@@ -365,6 +383,10 @@ class Store:
         if done is None:
             raise StoreError("an erasure without a delay came to no end")
         return replace(done, earlier=earlier, not_searched=not_searched, look_alikes=alike)
+
+    def observe(self, observer: LedgerObserver) -> None:
+        """Tell an observer, from now on, what this process commits to the ledger: every leaf, and every edit."""
+        self._database.observer = observer
 
     def now(self) -> datetime:
         """The time, by the store's clock: by it entries end, requests are due, and leaves are dated."""

@@ -584,7 +584,7 @@ class StoredMemory(MemoryReader):
         check_closure(closure, plan.digest)
         mine = plan.parts[self.uuid]
         preview = self._preview(lambda memory: memory.delete(mine.names_in(memory.version)), expected)
-        others = {name: one for name, one in preview_parts(self._store, plan).items() if name != self.name}
+        others = preview_parts(self._store, plan, without=self.uuid)
         return replace(preview, derived=plan.derived_in(self.uuid), elsewhere=others)
 
     def _holds(self) -> list[Hold]:

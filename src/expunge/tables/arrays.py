@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from expunge.errors import InputError, MissingExtra
+from expunge.ledger.packed_files import check_unpacked
 from expunge.tables.frame import Frame, first_line, named_units
 
 __all__ = ["read_arrays", "read_parquet"]
@@ -19,6 +21,9 @@ __all__ = ["read_arrays", "read_parquet"]
 def read_arrays(source: str, data: bytes, kind: str) -> Frame:
     """Columns of an NPY or NPZ file: by name, or of one plain array, whose columns are called by their numbers."""
     try:
+        if zipfile.is_zipfile(io.BytesIO(data)):
+            with zipfile.ZipFile(io.BytesIO(data)) as packed:
+                check_unpacked(packed, len(data))
         loaded = np.load(io.BytesIO(data), allow_pickle=False)
         archive = {column: loaded[column] for column in loaded.files} if hasattr(loaded, "files") else None
     except Exception as problem:  # NumPy and zipfile raise many kinds on foreign bytes

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from expunge.errors import InputError, StoreError
+from expunge.ledger.packed_files import check_unpacked, unpacked_limit
 from expunge.tables.options import FORMATS
 
 __all__ = ["Content", "read_content"]
@@ -67,10 +68,15 @@ def _standard_input() -> bytes:
 
 
 def _gunzipped(source: str, data: bytes) -> bytes:
+    limit = unpacked_limit(len(data))
     try:
-        return gzip.decompress(data)
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
+            found = packed.read(limit + 1)
     except (OSError, EOFError, zlib.error) as problem:
         raise InputError(f"{source} is a damaged gzip file: {problem}") from None
+    if len(found) > limit:
+        raise InputError(f"{source} unpacks to more than {limit >> 20} MB: unpack it, and give the table itself")
+    return found
 
 
 def _unzipped(source: str, data: bytes, name: str) -> tuple[bytes, str]:
@@ -86,6 +92,7 @@ def _unzipped(source: str, data: bytes, name: str) -> tuple[bytes, str]:
                 return data, name if name.endswith(".npy") else "arrays.npz"
             if len(members) != 1:
                 raise InputError(f"{source} is a zip archive of {len(members)} files: unpack the one that is the table")
+            check_unpacked(archive, len(data))
             return archive.read(members[0]), members[0]
     except InputError:
         raise

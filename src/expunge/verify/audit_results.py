@@ -15,6 +15,7 @@ import hashlib
 import json
 import math
 import re
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any, Final
 import numpy as np
 
 from expunge.errors import InputError, MissingExtra, StoreError, VerificationError
+from expunge.ledger.packed_files import check_unpacked
 from expunge.problem.check import check_state
 from expunge.problem.kernel import kernel_block
 from expunge.problem.tolerances import ACCEPTANCE
@@ -442,6 +444,8 @@ class _Experiment:
             raise VerificationError(f"{self.name}: {unit!r} is no unit of states", code="archive-array-invalid")
         path = self.folder / "states" / f"{unit}.npz"
         try:
+            with zipfile.ZipFile(path) as packed:
+                check_unpacked(packed, path.stat().st_size)
             with np.load(path, allow_pickle=False) as loaded:
                 arrays = {name: loaded[name] for name in loaded.files}
         except Exception as problem:  # NumPy and zipfile raise many kinds on foreign bytes

@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from expunge.errors import StoreError, VerificationError
+from expunge.ledger.packed_files import check_unpacked
 from expunge.types import Matrix, Vector
 
 __all__ = ["SavedState", "read_state"]
@@ -63,6 +64,7 @@ def read_state(path: str | os.PathLike[str]) -> SavedState:
 def _content(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
     """The header, and the arrays that a state needs, each with the digest that the header lists."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        check_unpacked(archive, len(data))
         members = {name: archive.read(name) for name in archive.namelist()}
     text = members["header.json"]
     header = json.loads(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from expunge.audit.report.readme_table import BEGIN, END, insert_block, readme_b
 from expunge.audit.report.report import Report, as_markdown, fill, summarize_results, write_report
 from expunge.audit.results import AuditResults
 from expunge.errors import ExpungeError, InputError, StoreError
+from expunge.service.settings import Settings, report_page
+from service.service_client import ServiceClient, fill_store
 
 ROOT = Path(__file__).parents[3]
 COMMITTED = ROOT / "benchmarks" / "results" / "audit.json"
@@ -175,6 +178,19 @@ def test_own_keys_are_not_set_beside_the_paper(tmp_path: Path) -> None:
     sigma = results.manifest("deletion")["settings"]["keys"]["sigma"]
     command = f"expunge audit deletion --quick --keys mine.npy --sigma {sigma} --nu 0.4"
     assert report.experiments["deletion"]["command"] == command
+
+
+def test_the_service_shows_what_was_written(written: Path, tmp_path: Path) -> None:
+    url, results = f"sqlite:///{tmp_path / 'ward.db'}", tmp_path / "results"
+    shutil.copytree(written, results / "report")
+    fill_store(url)
+    for given in (written, written / "report.html", results):
+        service = ServiceClient(Settings(url=url, report=report_page(given)))
+        with service.client:
+            link = service.request("GET", "/v1/report", scopes=("audit",), status=200)["url"]
+            assert service.client.get(link).content == (written / "report.html").read_bytes()
+    with pytest.raises(InputError, match="no report"):
+        report_page(tmp_path)
 
 
 def test_a_folder_without_results_is_named(tmp_path: Path) -> None:

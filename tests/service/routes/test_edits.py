@@ -353,3 +353,39 @@ def test_a_subject_is_erased_though_it_is_all_there_is(service: ServiceClient) -
     assert (done["state"], done["result"]["complete"]) == ("done", True)
     assert [part["outcome"] for part in done["result"]["memories"]] == ["emptied"]
     assert len(service.store["only"]) == 0
+
+
+def test_a_creation_under_a_key_is_done_once(service: ServiceClient) -> None:
+    body = {"name": "new", "keys": [[0.0], [1.0], [3.0]], "values": [1.0, 2.0, 3.0], "sigma": 1.0, "cap": 1.0}
+    body |= {"ids": ["a", "b", "c"], "subjects": ["p", "q", "q"]}
+    made = service.request("POST", "/v1/memories", body, Idempotency_Key="k", status=201)
+    size = service.store.size
+    assert service.request("POST", "/v1/memories", body, Idempotency_Key="k", status=201) == made
+    service.request("POST", "/v1/memories/new/delete", {"subject": "p"}, status=200)
+    again = service.request("POST", "/v1/memories", body, Idempotency_Key="k", status=201)
+    assert (again["uuid"], again["size"]) == (made["uuid"], 2)
+    assert service.store.size == size + 1
+    other = body | {"keys": [[0.0], [1.5], [3.0]]}
+    for changed, key in ((other, "k"), (body | {"name": "newer"}, "k"), (body, "another"), (body, None)):
+        headers: dict[str, Any] = {} if key is None else {"Idempotency_Key": key}
+        assert service.request("POST", "/v1/memories", changed, **headers).status_code == 409
+    service.request("DELETE", "/v1/memories/new", status=200)
+    assert service.request("POST", "/v1/memories", body, Idempotency_Key="k").status_code == 409
+    assert "new" not in service.store
+
+
+def test_a_creation_takes_no_more_entries_than_a_batch(service: ServiceClient) -> None:
+    """The rows of a fit grow with the square of its entries: 20,000 of one coordinate fit into a small body."""
+    many = {"name": "many", "keys": [[float(row)] for row in range(21)], "values": [0.0] * 21, "sigma": 1.0, "nu": 0.5}
+    refused = service.request("POST", "/v1/memories", many, status=422)
+    assert "at most 20" in refused["detail"]
+    assert "many" not in service.store
+
+
+@pytest.mark.parametrize("body", ['{"id": "e1", "id": "e2"}', '{"id": "e1", "\\u0069d": "e2"}'])
+def test_a_name_that_stands_twice_in_a_body_is_refused(service: ServiceClient, body: str) -> None:
+    sent = service.headers() | {"Content-Type": "application/json"}
+    answer = service.client.post("/v1/memories/icu/delete", content=body, headers=sent)
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
+    assert "twice" in answer.json()["detail"]
+    assert {"e1", "e2"} <= set(service.store["icu"].ids)

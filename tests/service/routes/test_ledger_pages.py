@@ -15,6 +15,7 @@ from expunge.ledger.note import NoteAlgorithm, NoteKey
 from expunge.ledger.signing import SigningKey, VerifyingKey
 from expunge.verify import verify_consistency, verify_inclusion, verify_receipt
 from expunge.verify.certificate_document import verify_certificate
+from expunge.verify.evidence import verify_evidence
 from expunge.verify.timestamp import read_roots, verify_timestamp
 from service.service_client import ServiceClient
 from witnessing.stamping_authority import make_authority, stamp
@@ -147,3 +148,13 @@ def test_texts_of_cases_are_for_those_who_may_read(service: ServiceClient, monke
     for scope, done in (("audit", True), ("read", False)):
         response = service.client.get("/v1/receipts/0/certificate", headers=service.headers(scope))
         assert (response.status_code == 200) == done
+
+
+@pytest.mark.parametrize("proof", ["false", "true"])
+def test_evidence_of_the_latest_edit_verifies_elsewhere(service: ServiceClient, proof: str) -> None:
+    index = service.request("POST", "/v1/memories/icu/delete", {"id": "e1"}, status=200)["index"]
+    answer = service.request("GET", f"/v1/memories/icu/evidence?proof={proof}")
+    assert answer.headers["content-disposition"] == f'attachment; filename="evidence-{index}.zip"'
+    keys, store = [service.store.public_key], service.store
+    verify_evidence(answer.content, keys, log_keys=store.log_keys, origin=store.origin, require_prior=False)
+    assert b"patient" not in answer.content

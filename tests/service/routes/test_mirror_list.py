@@ -41,3 +41,15 @@ def test_mirrors_are_listed_measured_and_kept_in_step(service: ServiceClient, tm
     assert "expunge_mirrors 1.0" in text
     assert 'expunge_mirror_edits_pending{kind="erase"} 0.0' in text
     service.store.verify()
+
+
+def test_a_mirror_is_synced_at_once_and_removed(service: ServiceClient, tmp_path: Path) -> None:
+    url = f"lancedb://{tmp_path / 'lance'}#notes"
+    mirror = service.store.mirror(url, memory="icu")
+    done = service.request("POST", f"/v1/mirrors/{mirror.leaf}/sync", status=200)
+    assert (done["pending"], done["problem"]) == (0, None)
+    assert len(ids_in(url)) == len(service.store["icu"])
+    assert service.request("DELETE", f"/v1/mirrors/{mirror.leaf}", status=200)["kind"] == "mirror_removed"
+    assert service.request("GET", "/v1/mirrors", status=200) == {"items": []}
+    for method, path in (("POST", f"/v1/mirrors/{mirror.leaf}/sync"), ("DELETE", "/v1/mirrors/12345")):
+        assert service.request(method, path).status_code == 404

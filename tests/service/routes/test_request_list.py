@@ -69,7 +69,7 @@ def test_export_of_a_person(service: ServiceClient) -> None:
     assert response.status_code == 200
     assert response.headers["cache-control"] == "no-store"
     document = response.json()
-    responses.SubjectExport.model_validate(document)
+    responses.ExportedSubject.model_validate(document)
     expected = [entry.to_json() for entry in service.store.export_subject("patient-1").entries()]
     assert document["entries"] == json.loads(json.dumps(expected))
     assert len(expected) > 0

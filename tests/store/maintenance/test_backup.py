@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,3 +55,45 @@ def test_a_backup_is_of_one_moment(place: Place, folder: Path) -> None:
     with expunge.open(f"sqlite:///{folder / 'copy.db'}", folder / "ward.pem") as copy:
         assert appearance(copy["icu"]) == before
         copy.verify()
+
+
+def test_a_backup_overwrites_nothing_and_follows_no_link(sqlite_place: Place, folder: Path) -> None:
+    """Also where the file or the link appears while the backup is written, and where there are no hard links."""
+    from expunge.store.maintenance import backup
+
+    store = sqlite_place.open()
+    fill(store)
+    elsewhere, link = folder / "elsewhere.db", folder / "link.db"
+    link.symlink_to(elsewhere)
+    with pytest.raises(StoreError, match="never overwritten"):
+        store.backup(link)
+
+    def no_hard_links(source: Path, target: Path) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    publish = backup._publish
+    for links in (True, False):
+        for appear in (lambda path: path.write_bytes(b"mine"), lambda path: path.symlink_to(elsewhere)):
+            path = folder / f"late-{links}-{appear.__code__.co_firstlineno}-{len(list(folder.iterdir()))}.db"
+
+            def late(made: Path, name: Path, appear: Any = appear) -> None:
+                appear(name)
+                publish(made, name)
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(backup, "_publish", late)
+                if not links:
+                    patch.setattr("os.link", no_hard_links)
+                with pytest.raises(StoreError, match="never overwritten"):
+                    store.backup(path)
+            assert path.is_symlink() or path.read_bytes() == b"mine"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.link", no_hard_links)
+        store.backup(folder / "copied.db")
+    store.backup(folder / "linked.db")
+    assert not elsewhere.exists()
+    for name in ("copied.db", "linked.db"):
+        assert (folder / name).stat().st_mode & 0o777 == 0o600
+        with expunge.open(f"sqlite:///{folder / name}", folder / "ward.pem") as copy:
+            copy.verify()
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]

@@ -387,3 +387,16 @@ def test_a_record_that_somebody_else_encrypted_is_found(filled: Path, folder: Pa
                 raw.execute(f"UPDATE {table} SET {name} = ? WHERE {number} = ?", (encrypted, which))  # noqa: S608
             with pytest.raises(VerificationError):
                 _verify(folder / "ward.db", filled / "ward.pem")
+
+
+def test_a_damaged_schema_text_is_a_store_error(sqlite_place: Place, folder: Path) -> None:
+    """SQLite quotes the damaged text in its message, and the driver cannot decode that."""
+    store = sqlite_place.open()
+    fill(store)
+    store.backup(folder / "copy.db")
+    data = bytearray((folder / "copy.db").read_bytes())
+    place = data.index(b"CREATE TABLE expunge_entries")
+    data[place + 3 : place + 7] = b"\xa3\xff\xfe\x80"
+    (folder / "copy.db").write_bytes(data)
+    with pytest.raises(StoreError, match="damaged"):
+        expunge.open(f"sqlite:///{folder / 'copy.db'}", folder / "ward.pem")

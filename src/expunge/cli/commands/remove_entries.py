@@ -430,7 +430,7 @@ def show_erasure(
                 *(
                     ("outdated", f"{part.memory}: {outdated_text(part.receipt.outdated)}")
                     for part in done.memories
-                    if part.receipt is not None and part.receipt.outdated
+                    if part.receipt is not None and part.receipt.outdated != ()
                 ),
                 *search_rows(done),
             ]

@@ -12,7 +12,6 @@ import typer
 from expunge.cli.command_definition import command, group
 from expunge.cli.context import CommandContext, make_console, print_json_lines
 from expunge.cli.options import parse_duration
-from expunge.errors import InputError
 
 if TYPE_CHECKING:
     from expunge.service.tokens import Token
@@ -106,12 +105,11 @@ def serve(
     require()
     from expunge.service.address import Address
     from expunge.service.server import serve as run
-    from expunge.service.settings import Limits, Settings
+    from expunge.service.settings import Limits, Settings, report_page
     from expunge.store import byte_count
 
     address = Address(host, port, tls_cert, tls_key, insecure).resolved()
-    if report is not None and not report.exists():
-        raise InputError(f"there is no report at {report}")
+    page = None if report is None else report_page(report).resolve()
     if demo:
         context = _demo_context(context, folder)
     token = _demo_token(context, demo)
@@ -122,7 +120,7 @@ def serve(
         pepper=context.pepper,
         origin=context.ledger_name,
         timeout=timeout,
-        report=None if report is None else report.resolve(),
+        report=page,
         tls=address.tls,
         keep_cases=keep_cases,
         retain_seconds=max(0.0, retain_every),

@@ -119,13 +119,14 @@ def metadata_of(payload: Any) -> dict[str, Any] | None:
 
 
 def end_of(text: str | None, now: datetime) -> datetime | None:
-    """A time, or a span from now."""
+    """A time, or a span from now; times are in whole seconds, and a span ends with the second that it ends in."""
     if text is None:
         return None
     span = _SPAN.fullmatch(text)
     try:
         if span is not None:
-            return now + timedelta(seconds=int(span.group(1)) * _TIMES[span.group(2)])
+            length = timedelta(seconds=int(span.group(1)) * _TIMES[span.group(2)], microseconds=999_999)
+            return (now + length).replace(microsecond=0)
         found = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise InputError(

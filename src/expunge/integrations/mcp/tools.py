@@ -174,9 +174,9 @@ class Tools:
         if dry_run:
             reason = self.notebook.preview_many(list(keys), **columns)
             named = [note.id for note in notes if note.id is not None]
-            return RememberResult(named, self.sight.count(subject), [], dry_run=True, refused=reason)
+            return RememberResult(named, self.sight.count(*owners), [], dry_run=True, refused=reason)
         edits = self.notebook.write_many(list(keys), **columns)
-        return RememberResult(list(edits[0].applied), self.sight.count(subject), self.sight.receipts(edits))
+        return RememberResult(list(edits[0].applied), self.sight.count(*owners), self.sight.receipts(edits))
 
     def recall(
         self,

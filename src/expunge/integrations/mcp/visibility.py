@@ -57,10 +57,11 @@ class Visibility:
             raise InputError("say whose notes the call is about: give subject, a user's id")
         return named
 
-    def count(self, subject: str | None) -> int:
-        """Notes that the caller may see: all, unless the server is bound to a subject, or requires one."""
-        limited = self.bound_to is not None or self.require_subject
-        return self.notebook.count(subject=self.scope(subject) if limited else None)
+    def count(self, *subjects: str | None) -> int:
+        """Notes that a call about these subjects may see: all, unless the server is bound to one, or requires one."""
+        if self.bound_to is None and not self.require_subject:
+            return self.notebook.count(subject=None)
+        return sum(self.notebook.count(subject=scope) for scope in {self.scope(subject) for subject in subjects})
 
     def known(self, names: Sequence[str], scope: str | None) -> list[str]:
         """Those of the ids that have a note in the scope."""

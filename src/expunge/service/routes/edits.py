@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -25,6 +24,7 @@ from expunge.service.auth import (
     needs,
     router,
     token_of,
+    told,
 )
 from expunge.service.json_response import JsonResponse, preview_content, receipt_content, response_with_etag
 from expunge.service.problems import problem_details
@@ -81,7 +81,7 @@ async def admit(
     check_sources_covered(request, body.derived_from)
     arguments = body.model_dump() | asked_by(request, case)
     edit = _admission(arguments, None if dry_run else idempotency_key, dry_run=dry_run)
-    return _response(await _run_edit(request, "admission", edit, if_match), 200 if dry_run else 201)
+    return _response(request, await _run_edit(request, edit, if_match), 200 if dry_run else 201)
 
 
 @routes.post(
@@ -124,7 +124,7 @@ async def admit_many(
             idempotency_key=None if dry_run else idempotency_key,
         )
 
-    return _response(await _run_edit(request, "admission", edit, if_match), 200 if dry_run else 201)
+    return _response(request, await _run_edit(request, edit, if_match), 200 if dry_run else 201)
 
 
 @routes.post("/v1/memories/{name}/admit/batch", response_model=responses.BatchResult, openapi_extra=needs("write"))
@@ -152,8 +152,8 @@ async def admit_batch(
         key = None if idempotency_key is None else _idempotency_key(idempotency_key, index)
         edit = _admission(entry.model_dump() | {"on_expiry": body.on_expiry} | asked_by(request, case), key)
         try:
-            done = await _run_edit(request, "admission", edit, None if index else if_match)
-            items.append({"receipt": _content(done)})
+            done = await _run_edit(request, edit, None if index else if_match)
+            items.append({"receipt": told(request, _content(done))})
         except ExpungeError as problem:
             if isinstance(problem, Stale) or problem.code == "not-found":
                 raise
@@ -200,12 +200,12 @@ async def delete(
 
     everywhere = token_of(request).memory is None
     try:
-        done = await _run_edit(request, "deletion", edit, if_match)
+        done = await _run_edit(request, edit, if_match)
     except Conflict as problem:
         if everywhere or problem.code != "derived-entries":
             raise
         raise Conflict("entries were made from these, and would go, too", code=problem.code) from None
-    return _response(done, everywhere=everywhere)
+    return _response(request, done, everywhere=everywhere)
 
 
 @routes.post("/v1/memories/{name}/prune", **_RECEIPT_OR_PREVIEW, openapi_extra=needs("erase"))
@@ -235,7 +235,7 @@ async def prune(
             **asked_by(request, case),
         )
 
-    return _response(await _run_edit(request, "pruning", edit, if_match))
+    return _response(request, await _run_edit(request, edit, if_match))
 
 
 @routes.post("/v1/memories/{name}/rebuild", response_model=responses.Receipt, openapi_extra=needs("admin"))
@@ -259,27 +259,24 @@ async def rebuild(
             **asked_by(request, case),
         )
 
-    return _response(await _run_edit(request, "rebuild", edit, if_match))
+    return _response(request, await _run_edit(request, edit, if_match))
 
 
-async def _run_edit(request: Request, action: str, edit: Edit, if_match: str | None) -> SignedReceipt | Preview:
-    """Run an edit, and count it."""
+async def _run_edit(request: Request, edit: Edit, if_match: str | None) -> SignedReceipt | Preview:
+    """Run an edit."""
     context = context_of(request)
 
     def run() -> SignedReceipt | Preview:
-        memory, started = memory_of(request), time.perf_counter()
+        memory = memory_of(request)
         try:
-            done = edit(memory, expected_digest(if_match, lambda: memory.digest))
-        except Refused as problem:
-            context.metrics.observe_edit(action, problem.receipt, time.perf_counter() - started)
+            return edit(memory, expected_digest(if_match, lambda: memory.digest))
+        except Refused:
+            request.state.outcome = "refused"
             raise
         except StoreError:
             if memory.name not in context.store:
                 raise InputError("the memory was dropped in the meantime", code="not-found") from None
             raise
-        if isinstance(done, SignedReceipt):
-            context.metrics.observe_edit(action, done, time.perf_counter() - started)
-        return done
 
     done = await context.executor.edit_memory(run)
     request.state.outcome = done.outcome if isinstance(done, SignedReceipt) else "preview"
@@ -296,9 +293,11 @@ def _admission(arguments: dict[str, Any], key: str | None, *, dry_run: bool = Fa
     return edit
 
 
-def _response(done: SignedReceipt | Preview, status: int = 200, *, everywhere: bool = True) -> Response:
+def _response(
+    request: Request, done: SignedReceipt | Preview, status: int = 200, *, everywhere: bool = True
+) -> Response:
     """With ``everywhere`` the response tells of other memories, too."""
-    content = _content(done, everywhere=everywhere)
+    content = told(request, _content(done, everywhere=everywhere))
     return (
         response_with_etag(content, done.state_after, status)
         if isinstance(done, SignedReceipt)

@@ -17,9 +17,8 @@ from expunge.memory.version_table import group_names
 from expunge.service.auth import context_of, memory_of, needs, router, token_of
 from expunge.service.json_response import attributes_content, payload_content, response_with_etag, warranty_content
 from expunge.service.memory_map.map_content import erased_content, map_content
-from expunge.service.schemas.memory_responses import Certificate, Entry, Map, Warranty
+from expunge.service.schemas.memory_responses import Certificate, Entry, EntryPage, Map, WarrantyPage
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position, sort_key
-from expunge.service.schemas.responses import Page
 from expunge.store import Store, StoredMemory
 
 __all__ = ["routes"]
@@ -27,7 +26,7 @@ __all__ = ["routes"]
 routes = router("entries")
 
 
-@routes.get("/v1/memories/{name}/entries", response_model=Page[Entry], openapi_extra=needs("read"))
+@routes.get("/v1/memories/{name}/entries", response_model=EntryPage, openapi_extra=needs("read"))
 async def list_entries(
     request: Request, name: str, cursor_: Cursor = None, limit: Limit = None, content: bool = False
 ) -> Response:
@@ -71,7 +70,7 @@ async def show_entry(request: Request, name: str, entry: str) -> Response:
 
 
 @routes.get("/v1/memories/{name}/certificates/{entry:path}", response_model=Certificate, openapi_extra=needs("read"))
-async def show_certificate(request: Request, name: str, entry: str) -> Response:
+async def show_entry_certificate(request: Request, name: str, entry: str) -> Response:
     """What removing a live entry now would be: no change at all, or a refit of the others at the same cap."""
 
     def content() -> tuple[dict[str, Any], str]:
@@ -100,7 +99,7 @@ async def show_map(request: Request, name: str) -> Response:
     return response_with_etag(*await context.executor.read(content))
 
 
-@routes.get("/v1/memories/{name}/warranties", response_model=Page[Warranty], openapi_extra=needs("read"))
+@routes.get("/v1/memories/{name}/warranties", response_model=WarrantyPage, openapi_extra=needs("read"))
 async def list_warranties(
     request: Request,
     name: str,

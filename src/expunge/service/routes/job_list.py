@@ -11,7 +11,7 @@ from fastapi import Header, Request
 from starlette.responses import Response
 
 from expunge.errors import InputError
-from expunge.service.auth import CaseHeader, asked_by, context_of, memory_of, needs, router, token_of
+from expunge.service.auth import CaseHeader, asked_by, context_of, memory_of, needs, router, token_of, told
 from expunge.service.edit_state import state_of_result
 from expunge.service.job_kinds import JOB_KINDS
 from expunge.service.jobs import Job
@@ -88,7 +88,7 @@ async def erase(
             lambda: context.store.erase_subject(body.subject, dry_run=True, look_alikes=False, derived=body.derived)
         )
         memories = {name: preview_content(preview) for name, preview in previews.items()}
-        return JsonResponse({"memories": memories, **await _found_besides(request, body.subject)})
+        return JsonResponse(told(request, {"memories": memories, **await _found_besides(request, body.subject)}))
     if body.after is not None:
         delay = timedelta(seconds=body.after)
         waiting = await context.executor.work(
@@ -129,7 +129,7 @@ async def retain(request: Request, prefer: Prefer = None, dry_run: DryRun = Fals
         return await _start(request, "retention", {**asked_by(request, case)}, None, prefer)
     found = await context.executor.work(lambda: context.store.retain(dry_run=True))
     memories = {name: preview_content(preview) for name, preview in found.items()}
-    return JsonResponse({"memories": memories, "held": found.held, "not_read": found.not_read})
+    return JsonResponse(told(request, {"memories": memories, "held": found.held, "not_read": found.not_read}))
 
 
 async def _found_besides(request: Request, subject: str) -> dict[str, Any]:
@@ -200,8 +200,8 @@ async def _content(request: Request, job: Job) -> dict[str, Any]:
         "progress": {"done": job.done, "total": job.total},
         "created": _timestamp(job.created),
         "updated": _timestamp(job.updated),
-        "result": result,
-        "problem": job.problem,
+        "result": told(request, result),
+        "problem": told(request, job.problem),
     }
 
 

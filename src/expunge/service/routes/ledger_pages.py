@@ -6,12 +6,12 @@ A token of one memory sees the receipts of that memory, and of the ledger as a w
 from __future__ import annotations
 
 import base64
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from fastapi import Query, Request
 from starlette.responses import Response
 
-from expunge.errors import InputError
+from expunge.errors import Busy, InputError
 from expunge.ledger.certificate.contents import Revealed, What
 from expunge.ledger.checkpoint import parse_checkpoint
 from expunge.ledger.encoding import decode_base64
@@ -19,10 +19,11 @@ from expunge.ledger.merkle.proof_file import InclusionProof
 from expunge.ledger.note import SignedNote, parse_note
 from expunge.ledger.receipt_format import PREDICATE_TYPE
 from expunge.ledger.receipt_parsing import parse_predicate
+from expunge.memory.receipt import RecordedOutcome
 from expunge.service.auth import context_of, memory_of, needs, router, token_of
 from expunge.service.edit_state import state_of_leaf
 from expunge.service.json_response import JsonResponse
-from expunge.service.schemas import ledger_responses, responses
+from expunge.service.schemas import ledger_responses
 from expunge.service.schemas.erasure_requests import CertificateRequest
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position
 from expunge.service.schemas.requests import SubmittedReceipt
@@ -33,6 +34,13 @@ __all__ = ["routes"]
 routes = router("ledger")
 
 _MAX_INDEX = 1 << 62
+_EDITS = ("created", *get_args(RecordedOutcome))
+_BUNDLE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The bundle, to be saved.",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
 _DOCUMENT: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The document, to be saved.",
@@ -44,7 +52,7 @@ _DOCUMENT: dict[int | str, dict[str, Any]] = {
 }
 
 
-@routes.get("/v1/log", response_model=responses.Page[ledger_responses.Leaf], openapi_extra=needs("read", "audit"))
+@routes.get("/v1/log", response_model=ledger_responses.LeafPage, openapi_extra=needs("read", "audit"))
 async def list_log(request: Request, cursor_: Cursor = None, limit: Limit = None) -> Response:
     """Leaves of the ledger, newest first; those of its memory for a token of one memory."""
     context, token = context_of(request), token_of(request)
@@ -55,7 +63,7 @@ async def list_log(request: Request, cursor_: Cursor = None, limit: Limit = None
 
 @routes.get(
     "/v1/memories/{name}/receipts",
-    response_model=responses.Page[ledger_responses.Leaf],
+    response_model=ledger_responses.LeafPage,
     openapi_extra=needs("read", "audit"),
 )
 async def list_receipts(request: Request, name: str, cursor_: Cursor = None, limit: Limit = None) -> Response:
@@ -207,6 +215,39 @@ def keys_of(store: Store) -> dict[str, str]:
         "key_id": store.public_key.key_id,
         "log_key": store.log_key.to_text(),
     }
+
+
+@routes.get(
+    "/v1/memories/{name}/evidence",
+    response_class=Response,
+    responses=_BUNDLE,
+    openapi_extra=needs("read"),
+)
+async def export_evidence(
+    request: Request,
+    name: str,
+    proof: Annotated[bool, Query(description="Prove the partition, too; it takes longer.")] = False,
+) -> Response:
+    """What a stranger needs to recompute the receipt of the memory's latest edit, as a file to save.
+
+    It holds the keys and values of every remaining entry, and no id, subject or payload.
+    """
+    context = context_of(request)
+
+    def content() -> tuple[bytes, int]:
+        from expunge.attestation.evidence import evidence_of
+
+        memory = memory_of(request)
+        version = memory.version
+        leaf = context.store.newest_leaves(memories=[memory.uuid], kinds=_EDITS, limit=1)[0]
+        if parse_predicate(leaf.statement).state_after != version.digest:
+            raise Busy("the memory was edited meanwhile; try again")
+        inclusion = context.store.inclusion(leaf.index)
+        return evidence_of(None, version, leaf.envelope, prove=proof, inclusion=inclusion).to_bytes(), leaf.index
+
+    found, index = await context.executor.work(content)
+    headers = {"Content-Disposition": f'attachment; filename="evidence-{index}.zip"'}
+    return Response(found, media_type="application/octet-stream", headers=headers)
 
 
 async def _certificate(request: Request, index: int, asked: CertificateRequest) -> Response:

@@ -26,7 +26,7 @@ from expunge.service.memory_summary import summary_content
 from expunge.service.routes.edits import IdempotencyKey, IfMatch, expected_digest
 from expunge.service.schemas.memory_responses import DroppedMemory, MemoryPage, MemorySummary
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position
-from expunge.service.schemas.requests import NewMemory, check_vectors
+from expunge.service.schemas.requests import NewMemory, check_batch, check_vectors
 from expunge.store import Leaf, Store, StoredMemory
 
 __all__ = ["routes"]
@@ -56,21 +56,29 @@ async def list_memories(request: Request, cursor_: Cursor = None, limit: Limit =
 
 
 @routes.post("/v1/memories", status_code=201, response_model=MemorySummary, openapi_extra=needs("write"))
-async def create_memory(request: Request, body: NewMemory, case: CaseHeader = None) -> Response:
-    """Fit a memory to entries, or make an empty one, and keep it under a name."""
+async def create_memory(
+    request: Request, body: NewMemory, idempotency_key: IdempotencyKey = None, case: CaseHeader = None
+) -> Response:
+    """Fit a memory to entries, or make an empty one, and keep it under a name.
+
+    It takes as many entries as a batch; admit the others. A repeated request answers with the memory as it is now.
+    """
     context = context_of(request)
     if not token_of(request).covers(body.name):
         raise InputError("this token is for another memory", code="forbidden")
     for sources in body.derived_from or ():
         check_sources_covered(request, sources)
     limits = context.settings.limits
+    check_batch(limits.batch, "keys", len(body.keys))
     check_vectors(limits, "keys", *body.keys)
     check_vectors(limits, "values", *body.values)
     if max(body.dimension or 0, body.value_dimension or 0) > limits.dimension:
         raise InputError(f"dimension: a vector has at most {limits.dimension} coordinates")
     if "/" in body.name or body.name in (".", "..") or body.name.startswith("uuid:"):
         raise InputError("name: here a memory's name has no slash, is not . or .., and does not begin with uuid:")
-    memory = await context.executor.edit(f"name {body.name}", _create, context.store, body, asked_by(request, case))
+    memory = await context.executor.edit(
+        f"name {body.name}", _create, context.store, body, idempotency_key, asked_by(request, case)
+    )
     request.state.uuid = memory.uuid
     content = await context.executor.read(summary_content, memory)
     return response_with_etag(content, content["digest"], 201, Location=f"/v1/memories/uuid:{memory.uuid}")
@@ -113,23 +121,29 @@ async def drop_memory(
     return JsonResponse({"index": leaf.index, "kind": leaf.kind, "waiting": waiting})
 
 
-def _create(store: Store, body: NewMemory, asked: Asked) -> StoredMemory:
-    if body.name in store:
+def _create(store: Store, body: NewMemory, key: str | None, asked: Asked) -> StoredMemory:
+    if key is None and body.name in store:
         raise InputError("there is a memory of this name already", code="taken")
     columns = None if body.preprocessing is None else body.preprocessing.model_dump()
     preprocessing = None if columns is None else Preprocessing.from_json(columns | {"width": "given"})
-    return store.create(
-        body.name,
-        np.empty((0, body.dimension)) if body.dimension is not None else body.keys,
-        np.empty((0, body.value_dimension or 1)) if body.dimension is not None else body.values,
-        sigma=body.sigma,
-        preprocessing=preprocessing,
-        nu=body.nu,
-        cap=body.cap,
-        ids=body.ids,
-        subjects=body.subjects,
-        payloads=body.payloads,
-        expires=body.expires,
-        derived_from=body.derived_from,
-        **asked,
-    )
+    try:
+        return store.create(
+            body.name,
+            np.empty((0, body.dimension)) if body.dimension is not None else body.keys,
+            np.empty((0, body.value_dimension or 1)) if body.dimension is not None else body.values,
+            sigma=body.sigma,
+            preprocessing=preprocessing,
+            nu=body.nu,
+            cap=body.cap,
+            ids=body.ids,
+            subjects=body.subjects,
+            payloads=body.payloads,
+            expires=body.expires,
+            derived_from=body.derived_from,
+            idempotency_key=key,
+            **asked,
+        )
+    except InputError:
+        if body.name in store:
+            raise InputError("there is a memory of this name already", code="taken") from None
+        raise

@@ -26,7 +26,7 @@ routes = router("requests")
 
 
 @routes.post(
-    "/v1/subjects/export", response_model=responses.SubjectExport, openapi_extra=needs("read", store_wide=True)
+    "/v1/subjects/export", response_model=responses.ExportedSubject, openapi_extra=needs("read", store_wide=True)
 )
 async def export_subject(request: Request, body: SubjectExport) -> Response:
     """Everything that the store holds of one person, in every memory, with content."""

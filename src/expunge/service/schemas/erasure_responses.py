@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from expunge.service.schemas.responses import Digest, Preview, Problem, ResponseBody
+from expunge.service.schemas.responses import Digest, Held, Preview, Problem, ResponseBody
 
 __all__ = [
     "Case",
@@ -30,7 +30,7 @@ class RetentionPreview(ResponseBody):
     """What a sweep would erase, by memory, and what it would leave to holds."""
 
     memories: dict[str, Preview]
-    held: dict[str, list[str]]
+    held: Held
     not_read: list[str]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from expunge.service.edit_state import LeafState
-from expunge.service.schemas.responses import ResponseBody
+from expunge.service.schemas.responses import Page, ResponseBody
 
 __all__ = [
     "Checkpoint",
@@ -13,6 +13,7 @@ __all__ = [
     "InclusionPath",
     "InclusionProof",
     "Leaf",
+    "LeafPage",
     "VerifiableReceipt",
     "VerifiedReceipt",
 ]
@@ -30,6 +31,10 @@ class Leaf(ResponseBody):
     time: str
     applied: int
     live: int | None
+
+
+class LeafPage(Page[Leaf]):
+    """Leaves, newest first."""
 
 
 class Checkpoint(ResponseBody):

@@ -15,6 +15,7 @@ __all__ = [
     "DroppedMemory",
     "Embedder",
     "Entry",
+    "EntryPage",
     "ErasedEntry",
     "ErrorBounds",
     "Explanation",
@@ -35,6 +36,7 @@ __all__ = [
     "SearchResult",
     "StateCheck",
     "Warranty",
+    "WarrantyPage",
     "WeightedHit",
 ]
 
@@ -129,6 +131,10 @@ class Entry(ResponseBody):
     derived_from: list[str | list[str]] | None = None
 
 
+class EntryPage(Page[Entry]):
+    """Entries in order of their ids."""
+
+
 class Certificate(ResponseBody):
     """What removing an entry now would be."""
 
@@ -157,6 +163,10 @@ class Warranty(ResponseBody):
     remaining: Number | None
     fraction: Annotated[float, Field(ge=0.0, le=1.0)]
     status: Literal["valid", "expired", "ended"]
+
+
+class WarrantyPage(Page[Warranty]):
+    """Warranties in order of ids."""
 
 
 class ProjectionPlane(ResponseBody):

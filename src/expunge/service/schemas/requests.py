@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from expunge.errors import InputError
 from expunge.service.settings import Limits
@@ -36,7 +36,8 @@ Measurements = Annotated[dict[str, Finite | None], Field(min_length=1)]
 Point = Vector | Measurements
 Text = Annotated[str, Field(min_length=1)]
 # An id of the same memory, or the name of another memory and an id.
-Source = Text | Annotated[tuple[Text, Text], Field(strict=False)]
+_PAIR = {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 2, "maxItems": 2}
+Source = Text | Annotated[tuple[Text, Text], Field(strict=False), WithJsonSchema(_PAIR)]
 
 
 def _text(value: Any) -> Any:

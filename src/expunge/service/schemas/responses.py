@@ -16,12 +16,14 @@ __all__ = [
     "DerivedEntry",
     "ErasedPart",
     "ExportedEntry",
+    "ExportedSubject",
     "FieldError",
     "JointErasure",
     "MadeEntries",
+    "MemoryPreview",
+    "MirrorPassed",
     "Page",
     "Preview",
-    "PreviewElsewhere",
     "Problem",
     "PublicKey",
     "Receipt",
@@ -29,7 +31,6 @@ __all__ = [
     "ReportLink",
     "ResponseBody",
     "ServiceInfo",
-    "SubjectExport",
     "TokenInfo",
 ]
 
@@ -39,6 +40,8 @@ Outcome = Literal[
     "admitted", "certified_zero", "decrement", "refitted", "emptied", "refused", "noop", "pruned", "rebuilt"
 ]
 Group = Literal["margin", "bound", "reserve"]
+# Entries that a sweep left to holds, by memory: their ids, or how many for a token that may not read.
+Held = dict[str, list[str] | int]
 Item = TypeVar("Item")
 
 
@@ -97,6 +100,7 @@ class ErasedPart(ResponseBody):
     outcome: str
     index: int | None
     applied: list[str]
+    holds: list[int]
     reason: str | None
 
 
@@ -110,7 +114,7 @@ class JointErasure(ResponseBody):
     complete: bool
     index: int | None
     due: str | None
-    held: dict[str, list[str]]
+    held: Held
     not_read: list[str]
     memories: list[ErasedPart]
 
@@ -131,7 +135,7 @@ class Receipt(ResponseBody):
     memory: str | None = None
     edit: int | None = None
     waiting: str | None = None
-    outdated: list[OutdatedChoice] = []
+    outdated: list[OutdatedChoice] | None = []
     elsewhere: JointErasure | None = None
 
 
@@ -160,7 +164,7 @@ class DerivedEntry(ResponseBody):
     sources: list[list[str]]
 
 
-class PreviewElsewhere(ResponseBody):
+class MemoryPreview(ResponseBody):
     """What an edit would do in one memory."""
 
     outcome: Outcome
@@ -177,13 +181,14 @@ class PreviewElsewhere(ResponseBody):
     expired: list[str]
     reactivated: list[str]
     reason: str | None
+    holds: list[int]
     notice: str | None
-    outdated: list[OutdatedChoice]
+    outdated: list[OutdatedChoice] | None
     derived: list[DerivedEntry]
-    elsewhere: dict[str, PreviewElsewhere]
+    elsewhere: dict[str, MemoryPreview]
 
 
-class Preview(PreviewElsewhere):
+class Preview(MemoryPreview):
     """What an edit would do; nothing was changed. `elsewhere` is what it would do in other memories."""
 
     dry_run: Literal[True]
@@ -252,7 +257,7 @@ class MadeEntries(ResponseBody):
     not_read: list[str]
 
 
-class SubjectExport(ResponseBody):
+class ExportedSubject(ResponseBody):
     """Everything of one person: what there is besides entries, the entries, and what was made from them."""
 
     about: dict[str, Any]
@@ -279,6 +284,19 @@ class MirrorList(ResponseBody):
     """Mirrors in the order in which they were added."""
 
     items: list[Mirror]
+
+
+class MirrorPassed(ResponseBody):
+    """What a pass over a mirror did: copies written, erased entries by what was found of them, edits still owed."""
+
+    mirror: int
+    written: int
+    found: dict[str, int]
+    still_there: int
+    pending: int
+    waits: bool
+    leaf: int | None
+    problem: str | None
 
 
 class TokenInfo(ResponseBody):

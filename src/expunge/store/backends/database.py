@@ -13,10 +13,10 @@ checks each row as a whole.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlalchemy import Column, Connection, Engine, Label, Select, insert
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -24,7 +24,10 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from expunge.errors import Busy, ExpungeError, StoreError, VerificationError
 from expunge.store.backends.tables import secrets
 
-__all__ = ["CheckedConnection", "Database", "VacuumResult", "number_parameters", "translate_errors"]
+if TYPE_CHECKING:
+    from expunge.store.edits.signed_receipt import SignedReceipt
+
+__all__ = ["CheckedConnection", "Database", "LedgerObserver", "VacuumResult", "number_parameters", "translate_errors"]
 
 
 _BATCH = 500
@@ -46,13 +49,38 @@ class VacuumResult:
     scanned: bool
 
 
+class LedgerObserver(Protocol):
+    """Is told what this process has committed to the ledger. It must not raise."""
+
+    def observe_leaves(self, kinds: Sequence[str]) -> None:
+        """Leaves were appended, of these kinds."""
+
+    def observe_edit(self, receipt: SignedReceipt, seconds: float) -> None:
+        """An edit was applied or refused, and has its leaf, so many seconds after it was asked for."""
+
+
 class CheckedConnection:
     """One transaction: `rows`, `first`, `value` and `values` read, `execute` writes, nothing counts before `commit`."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, observer: LedgerObserver | None = None) -> None:
         self.connection = connection
+        self._observer = observer
+        self._after_commit: list[Callable[[LedgerObserver], None]] = []
         # There is nothing to check in what is written.
-        self.execute, self.commit, self.rollback = connection.execute, connection.commit, connection.rollback
+        self.execute, self.rollback = connection.execute, connection.rollback
+
+    def after_commit(self, tell: Callable[[LedgerObserver], None]) -> None:
+        """Tell the store's observer of something once the transaction is committed, and not where it is not."""
+        if self._observer is not None:
+            self._after_commit.append(tell)
+
+    def commit(self) -> None:
+        """Commit, and tell the observer."""
+        self.connection.commit()
+        waiting, self._after_commit = self._after_commit, []
+        if self._observer is not None:
+            for tell in waiting:
+                tell(self._observer)
 
     def rows(self, query: Select[Any], parameters: dict[str, Any] | None = None) -> list[Any]:
         """All rows of a query."""
@@ -85,10 +113,12 @@ class Database(ABC):
     Attributes
     ----------
     one_writer : whether a transaction of `writing` keeps out all others, whatever locks it holds.
+    observer : who is told what is committed to the ledger.
 
     """
 
     one_writer = False
+    observer: LedgerObserver | None = None
 
     def __init__(self, engine: Engine, timeout: float) -> None:
         self.engine = engine
@@ -107,7 +137,7 @@ class Database(ABC):
         with translate_errors(), self.engine.connect() as connection:
             self._begin_locked(connection, locks)
             try:
-                yield CheckedConnection(connection)
+                yield CheckedConnection(connection, self.observer)
             finally:
                 connection.rollback()
 
@@ -196,6 +226,9 @@ def translate_errors() -> Iterator[None]:
         yield
     except SQLAlchemyError as problem:
         raise _as_store_error(problem) from problem
+    except UnicodeDecodeError:
+        # The driver raises it by itself where SQLite's own message quotes a damaged schema.
+        raise StoreError("the database's schema holds bytes that are no text: it is damaged; use a backup") from None
 
 
 def _as_store_error(problem: SQLAlchemyError) -> ExpungeError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,9 +48,10 @@ class Preview(Displayed):
     sample, ``probes`` of the remaining keys, in the same units. Where the memory is empty before or after there is no
     readout to compare: ``probes`` is 0 and the bound None, as it is where too many coefficients change for a bound.
     ``changed_coefficients`` counts entries whose weight would move, ``reactivated`` has the archived entries that
-    would come back. A refused edit has its ``reason``, and changes nothing. ``notice`` says what a pruning in the
+    would come back. A refused edit has its ``reason``, and the numbers of ``holds`` that forbid it, and changes
+    nothing. ``notice`` says what a pruning in the
     mode *forget* entails. ``outdated`` has the numbers that were chosen from entries, such as a width, and would be
-    others chosen from those that remain.
+    others chosen from those that remain; None, where the entries are so many that finding it takes long.
     """
 
     outcome: RecordedOutcome
@@ -67,8 +68,9 @@ class Preview(Displayed):
     expired: tuple[str, ...] = ()
     reactivated: tuple[str, ...] = ()
     reason: str | None = None
+    holds: tuple[int, ...] = ()
     notice: str | None = None
-    outdated: tuple[OutdatedChoice, ...] = ()
+    outdated: tuple[OutdatedChoice, ...] | None = ()
     derived: tuple[DerivedEntry, ...] = ()
     elsewhere: Mapping[str, Preview] = field(default_factory=dict)
 
@@ -127,14 +129,14 @@ def preview_edit(memory: Memory, edit: Edit, holds: list[Hold]) -> Preview:
     def guard(version: Version, names: tuple[str, ...]) -> None:
         """A hold on an entry that the edit names is the answer, without a try."""
         if held := holds_on_entries(holds, version, names):
-            previews.append(_refused(version, hold_reason(held)))
+            previews.append(_held(version, held))
             raise _PreviewReady
 
     def journal(before: Version, after: Version, receipt: Receipt) -> None:
         if receipt.outcome == "refused":
             return
         held = holds_on_entries(holds, before, erased_ids(before, after))
-        previews.append(_refused(before, hold_reason(held)) if held else _preview_of(before, after, receipt))
+        previews.append(_held(before, held) if held else _preview_of(before, after, receipt))
         raise _PreviewReady
 
     counted = memory.outcomes.copy()
@@ -153,13 +155,16 @@ def preview_edit(memory: Memory, edit: Edit, holds: list[Hold]) -> Preview:
 
 def _preview_of(before: Version, after: Version, receipt: Receipt) -> Preview:
     """What the edit between two versions amounts to."""
-    staying = [name for name in _names(after) if before.slot(name) is not None]
-    old, new = _weights(before), _weights(after)
+    # Readouts are sums over the entries with a weight alone.
+    still = before.entries is after.entries and _active(before) == _active(after)
+    old, new = ({}, {}) if still else (_weights(before), _weights(after))
     keys = after.keys[np.unique(np.linspace(0, after.size - 1, min(_PROBES, after.size)).astype(np.int64))]
     if not before.size:
         keys = keys[:0]
     change, bound = 0.0, None
-    if keys.shape[0]:
+    if keys.shape[0] and still:
+        bound = 0.0
+    elif keys.shape[0]:
         spread = float(np.max(np.ptp(before.values, axis=0))) or 1.0
         change = float(np.max(np.abs(before.readout(keys) - after.readout(keys)))) / spread
         most = _bound(before, after, old, new)
@@ -171,7 +176,7 @@ def _preview_of(before: Version, after: Version, receipt: Receipt) -> Preview:
         deletable=after.deletable,
         cap_before=before.state.cap,
         cap=after.state.cap,
-        changed_coefficients=sum(old[name] != new[name] for name in staying),
+        changed_coefficients=sum(old[name] != weight for name, weight in new.items() if name in old),
         readout_bound=bound,
         readout_change=change,
         probes=keys.shape[0],
@@ -179,12 +184,16 @@ def _preview_of(before: Version, after: Version, receipt: Receipt) -> Preview:
         expired=tuple(receipt.details.get("expired", ())),
         reactivated=tuple(receipt.details.get("reactivated", ())),
         notice=FORGET_NOTICE if receipt.details.get("mode") == "forget" else None,
-        outdated=after.outdated,
+        outdated=after.outdated_at_once,
     )
 
 
 def _refused(version: Version, reason: str) -> Preview:
     return Preview("refused", (), version.size, version.deletable, version.state.cap, version.state.cap, reason=reason)
+
+
+def _held(version: Version, held: dict[str, Hold]) -> Preview:
+    return replace(_refused(version, hold_reason(held)), holds=tuple(sorted({hold.number for hold in held.values()})))
 
 
 def _bound(before: Version, after: Version, old: dict[str, float], new: dict[str, float]) -> float | None:
@@ -204,6 +213,12 @@ def _bound(before: Version, after: Version, old: dict[str, float], new: dict[str
 
 def _names(version: Version) -> list[str]:
     return [version.entries.ids[slot] or "" for slot in version.slots.tolist()]
+
+
+def _active(version: Version) -> dict[int, float]:
+    """Weight of each entry that has one, by its slot."""
+    rows = np.flatnonzero(version.coefficients)
+    return dict(zip(version.slots[rows].tolist(), version.coefficients[rows].tolist(), strict=True))
 
 
 def _weights(version: Version) -> dict[str, float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from expunge.attestation.statements import Clock, commitment_of, edit_predicate, expiry_predicate, statements_of
@@ -69,6 +69,8 @@ class AskedEdit:
     case: Case | None = None
     problem: Refused | None = None
     signed: SignedReceipt | None = None
+    # By the clock of `time.perf_counter`.
+    started: float = field(default_factory=time.perf_counter)
 
 
 @dataclass(frozen=True)
@@ -255,6 +257,10 @@ class EditTransaction:
         )
         if problem is not None:
             problem.receipt = edit.signed
+        signed = edit.signed
+        self._connection.after_commit(
+            lambda observer: observer.observe_edit(signed, time.perf_counter() - edit.started)
+        )
         if edit.request is None or not (problem is None or edit.request.keeps_refusals):
             return None
         return edit.request.answer_row(

@@ -64,7 +64,7 @@ class WaitingEdit(QueuedEdit):
     check: Callable[[Moment, Memory], None] | None
     stated: StatedEntries | None
     sources: list[StoredMemory]
-    outdated: tuple[OutdatedChoice, ...] = ()
+    outdated: tuple[OutdatedChoice, ...] | None = ()
     result: SignedReceipt | None = None
     problem: BaseException | None = None
 
@@ -253,7 +253,7 @@ class GroupCommits:
             memory.journal, memory.guard = partial(transaction.prepare, asked), transaction.require_no_hold
             waiting.edit(memory)
             if asked.action == "deletion":
-                waiting.outdated = memory.newest.outdated
+                waiting.outdated = memory.newest.outdated_at_once
         except ForbiddenByHold as problem:
             waiting.problem = transaction.refuse(asked, problem.held, started)
         except Refused as problem:
@@ -295,7 +295,8 @@ def _repeated(
     """The answer to a repeated request; what was refused is refused again."""
     envelope = read_leaf(connection, answer["receipt"]["index"]).envelope
     deleted = answer["receipt"]["action"] == "deletion"
-    receipt = receipt_from_json(answer["receipt"], envelope, waiting, memory.outdated if deleted else ())
+    outdated = memory.version.outdated_at_once if deleted else ()
+    receipt = receipt_from_json(answer["receipt"], envelope, waiting, outdated)
     if answer["refusal"] is not None:
         raise refusal_from_json(answer["refusal"], receipt)
     if "elsewhere" in answer:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,7 +27,7 @@ from expunge.store.backends.tables import requests
 from expunge.store.encryption import decrypt_request, encrypt_request, request_key_hash
 from expunge.types import Rows
 
-__all__ = ["Request", "peppered_key", "read_answers", "same_entry", "save_answers"]
+__all__ = ["Request", "peppered_key", "read_answers", "same_entries", "same_entry", "save_answers"]
 
 _LONGEST_KEY = 1000
 # Keys in one query: always as many, so that it is compiled once.
@@ -135,3 +135,12 @@ def same_entry(version: Version, name: str, key: Rows, value: Rows, payload: Any
     )
     alike = all(np.array_equal(one, other) for one, other in zip(found, given, strict=True))
     return alike and stored_payload == encode_payload(payload)
+
+
+def same_entries(
+    version: Version, ids: Sequence[str] | None, keys: Any, values: Any, payloads: Sequence[Any] | None
+) -> bool:
+    """Whether the entries that a memory was made of, as far as they still exist, are those given now."""
+    names = [str(row) for row in range(len(keys))] if ids is None else ids
+    told = [None] * len(names) if payloads is None else payloads
+    return all(same_entry(version, name, keys[row], values[row], told[row]) for row, name in enumerate(names))

@@ -24,10 +24,11 @@ class SignedReceipt(EditRecord):
     ``memory`` is the memory's UUID and ``edit`` its edit number, as the envelope has them. ``waiting`` is None, or the
     reason why the database's files still hold the secrets that the edit erased; it is part of the answer and not of
     the signed envelope, because it ends. So is ``outdated``, of a deletion: the numbers that were chosen from entries,
-    such as a width, and would be others chosen from those that remain. The envelope outlives these, so it does not have
-    it, and no kept answer has it. ``elsewhere`` has what was erased in other memories, because it was made from these
-    entries; the ledger has a summary of it. ``measured`` is the receipt with residuals, paths and times; it is kept
-    nowhere, so a repeated answer does not have it.
+    such as a width, and would be others chosen from those that remain; None of a memory of more than 3,000 entries, of
+    which `outdated` is to be asked. The envelope outlives these, so it does not have it, and no kept answer has it.
+    ``elsewhere`` has what was erased in other memories, because it was made from these entries; the ledger has a
+    summary of it. ``measured`` is the receipt with residuals, paths and times; it is kept nowhere, so a repeated answer
+    does not have it.
     """
 
     index: int
@@ -35,7 +36,7 @@ class SignedReceipt(EditRecord):
     edit: int
     envelope: bytes = field(repr=False)
     waiting: str | None = field(default=None, compare=False)
-    outdated: tuple[OutdatedChoice, ...] = field(default=(), compare=False)
+    outdated: tuple[OutdatedChoice, ...] | None = field(default=(), compare=False)
     elsewhere: JointErasure | None = field(default=None, compare=False)
     measured: Receipt | None = field(default=None, repr=False, compare=False)
 
@@ -51,7 +52,8 @@ class SignedReceipt(EditRecord):
         """The record with its place in the ledger; the envelope is left out."""
         place = {"index": self.index, "memory": self.memory, "edit": self.edit}
         elsewhere = None if self.elsewhere is None else self.elsewhere.to_json()
-        now = {"waiting": self.waiting, "outdated": list(self.outdated), "elsewhere": elsewhere}
+        outdated = None if self.outdated is None else list(self.outdated)
+        now = {"waiting": self.waiting, "outdated": outdated, "elsewhere": elsewhere}
         return super().to_json() | place | now
 
     def _technical(self) -> tuple[tuple[str, str], ...]:
@@ -68,7 +70,7 @@ def receipt_from_json(
     document: dict[str, Any],
     envelope: bytes,
     waiting: str | None = None,
-    outdated: tuple[OutdatedChoice, ...] = (),
+    outdated: tuple[OutdatedChoice, ...] | None = (),
 ) -> SignedReceipt:
     """The receipt whose `to_json` was kept, its envelope from the ledger, and what the files hold now."""
     refusal = document["refusal"]

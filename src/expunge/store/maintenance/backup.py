@@ -5,6 +5,9 @@ A backup is a SQLite file with the same tables, whatever the store is.
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
 from sqlalchemy import URL, delete, select
@@ -23,21 +26,43 @@ __all__ = ["export_ledger", "write_backup"]
 
 
 def write_backup(connection: CheckedConnection, path: Path) -> None:
-    """Copy a snapshot of every table to a new file."""
-    if path.exists():
+    """Copy a snapshot of every table to a new file. Nothing is overwritten, and no link is followed.
+
+    The copy is made in a folder that only this user can enter, because SQLite opens files by their names.
+    """
+    if path.is_symlink() or path.exists():
         raise StoreError(f"{path} exists; a backup is never overwritten")
-    with new_file(path, replace=True, mode=0o600) as file:
-        target = Sqlite(URL.create("sqlite", database=file.name), timeout=1.0)
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+            made = Path(folder) / "backup.db"
+            target = Sqlite(URL.create("sqlite", database=str(made)), timeout=1.0)
+            try:
+                with target.writing("backup") as copy:
+                    prepare_schema(copy)
+                    copy_tables(connection, copy)
+                    _leave_out_ids(copy)
+                    copy.commit()
+            finally:
+                target.close()
+            _publish(made, path)
+    except FileExistsError:
+        raise StoreError(f"{path} exists; a backup is never overwritten") from None
+    except OSError as problem:
+        raise StoreError(f"cannot write {path}: {problem.strerror or problem}") from None
+
+
+def _publish(made: Path, path: Path) -> None:
+    """Give a finished file its name. FileExistsError where anything has that name by now, a link as well."""
+    with made.open("rb") as source:
+        os.fsync(source.fileno())
         try:
-            with target.writing("backup") as copy:
-                prepare_schema(copy)
-                copy_tables(connection, copy)
-                _leave_out_ids(copy)
-                copy.commit()
-        finally:
-            target.close()
-            for suffix in ("-wal", "-shm"):
-                Path(f"{file.name}{suffix}").unlink(missing_ok=True)
+            os.link(made, path)
+        except FileExistsError:
+            raise
+        except OSError:
+            # This file system has no hard links.
+            with new_file(path, mode=0o600) as file:
+                shutil.copyfileobj(source, file, 1 << 20)
 
 
 def _leave_out_ids(copy: CheckedConnection) -> None:
