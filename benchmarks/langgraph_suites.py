@@ -168,7 +168,7 @@ def main() -> int:
     unused = [key for key in REASONS if key not in used and key.partition("/")[0] in chosen.only]
     print(f"reasons that no test needs: {unused}")
     if chosen.select is None:
-        versions = {package: version(package) for package in PACKAGES.values()}
+        versions = {package: version(package) for package in (PACKAGES[kind] for kind in chosen.only)}
         write_result(chosen.out, {"versions": versions, "files": rows, "differences": different, "machine": describe()})
     return 1 if unused or any(not one["reason"] for one in different) else 0
 
