@@ -271,6 +271,20 @@ def langgraph_store() -> str:
     return "\n".join([*lines, "", f"Rebuilds while it was measured: {record['rebuilds']}."])
 
 
+def langgraph_suites() -> str:
+    """Which of LangGraph's own tests pass, and why the others do not."""
+    record = read("langgraph_suites")
+    lines = ["| suite | tests | pass | skipped by themselves |", "|---|---|---|---|"]
+    for package, version in record["versions"].items():
+        rows = [row for row in record["files"] if row["package"] == package]
+        cells = [f"{sum(row[word] for row in rows):,}" for word in ("tests", "passed", "skipped")]
+        lines.append(f"| {package} {version} | {' | '.join(cells)} |")
+    lines += ["", "| what does not pass | why |", "|---|---|"]
+    tests = dict.fromkeys((one["test"].partition("[")[0], one["reason"]) for one in record["differences"])
+    lines += [f"| `{test}` | {reason} |" for test, reason in tests]
+    return "\n".join(lines)
+
+
 def conversations() -> str:
     """What random conversations with erasures have left, and lost."""
     record = read("conversations")
@@ -284,6 +298,7 @@ def conversations() -> str:
         *sorted(name for name in counts if name.startswith("persons erased over ")),
         "persons whose erasure a hold kept from being complete",
         "tokens refused after an edit",
+        "calls done after the end that they gave",
         "late writes refused",
         "entries compared",
         "entries lost",
@@ -335,6 +350,7 @@ PLACES = (
     (ROOT / "docs" / "results" / "conversations.md", "conversations", conversations),
     (ROOT / "docs" / "guides" / "mcp.md", "conformance", conformance),
     (ROOT / "docs" / "guides" / "langgraph.md", "langgraph-store", langgraph_store),
+    (ROOT / "docs" / "guides" / "langgraph.md", "langgraph-suites", langgraph_suites),
     (ROOT / "docs" / "results" / "mirrors.md", "mirrors", mirrors),
     (ROOT / "docs" / "results" / "retrieval.md", "locomo", locomo),
     (ROOT / "docs" / "results" / "forgetting.md", "forgetting", forgetting),

@@ -8,10 +8,12 @@ that sweeps, a schedule calls `sweep_ttl`, as the guide tells users to. Savers a
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import tempfile
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -27,6 +29,9 @@ from psycopg.conninfo import conninfo_to_dict
 import expunge
 from expunge.errors import ExpungeError
 from expunge.integrations.langgraph import ErasableCheckpointer, ExpungeStore
+from expunge.integrations.langgraph.catalogue import Catalogue
+from expunge.integrations.langgraph.search import open_item
+from expunge.memory.version import Version
 
 __all__ = ["pytest_runtest_logreport"]
 
@@ -75,7 +80,24 @@ class SubstituteStore(ExpungeStore):
     def _cursor(self) -> Iterator[Any]:
         """A cursor on the database, with which the tests prepare and look into tables of LangGraph's own."""
         with psycopg.connect(self._address, autocommit=True) as connection:
-            yield connection.cursor()
+            yield _Rows(self, connection.cursor())
+
+    def ends(self, prefix: str, key: str) -> list[Any]:
+        """When the versions of an item end that are there, whether or not they have ended."""
+        known = self.notebook.inspect(self._catalogues.of, Catalogue())
+        return [version.expires for version in known.versions(tuple(prefix.split(".")), key)]
+
+    def let_end(self, prefix: str, key: str) -> None:
+        """Let an item end now: an end cannot be set back, so it is put with one that comes at once."""
+        namespace = tuple(prefix.split("."))
+
+        def newest(view: Version) -> dict[str, Any]:
+            value: dict[str, Any] = open_item(view, self._catalogues.of(view).versions(namespace, key)[-1]).value
+            return value
+
+        self.put(namespace, key, self.notebook.inspect(newest, {}), ttl=0.05)
+        while self.ends(prefix, key)[-1] > self.ledger.now():
+            time.sleep(0.1)
 
     def setup(self) -> Any:
         """There is nothing to be set up."""
@@ -101,6 +123,44 @@ class SubstituteStore(ExpungeStore):
         return True
 
 
+class _Rows:
+    """A cursor that answers from our store what the tests ask of one item's row in LangGraph's own table."""
+
+    def __init__(self, store: SubstituteStore, cursor: Any) -> None:
+        self._store, self._cursor = store, cursor
+        self._row: dict[str, Any] | None = None
+
+    def execute(self, asked: str, given: Any = ()) -> Any:
+        self._row = None
+        if asked.startswith("UPDATE store SET expires_at"):
+            self._store.let_end(*given)
+        elif asked.startswith("SELECT COUNT(*) AS n FROM store"):
+            self._row = {"n": len(self._store.ends(*given))}
+        elif asked.startswith("SELECT expires_at FROM store"):
+            self._row = {"expires_at": self._store.ends(*given)[-1]}
+        else:
+            return self._cursor.execute(asked, given)
+        return self
+
+    def fetchone(self) -> Any:
+        return self._cursor.fetchone() if self._row is None else self._row
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cursor, name)
+
+
+class _AsyncRows(_Rows):
+    async def execute(self, asked: str, given: Any = ()) -> Any:
+        return await _awaited(super().execute(asked, given))
+
+    async def fetchone(self) -> Any:
+        return await _awaited(super().fetchone())
+
+
+async def _awaited(told: Any) -> Any:
+    return await told if inspect.isawaitable(told) else told
+
+
 class AsyncSubstituteStore(SubstituteStore):
     """The same, asked asynchronously."""
 
@@ -114,7 +174,7 @@ class AsyncSubstituteStore(SubstituteStore):
     @asynccontextmanager
     async def _cursor(self) -> AsyncIterator[Any]:  # type: ignore[override]
         async with await psycopg.AsyncConnection.connect(self._address, autocommit=True) as connection:
-            yield connection.cursor()
+            yield _AsyncRows(self, connection.cursor())
 
     async def setup(self) -> None:
         """There is nothing to be set up."""

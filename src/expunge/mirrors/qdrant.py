@@ -4,11 +4,16 @@ The engine marks points as deleted and drops them when it rewrites a segment, by
 thousand is deleted; `reclaim` asks for it at the first one. Its write-ahead log is written over from its beginning only
 when it is full: a shard that was made with a log keeps texts and metadata there, and the check says so. Shards that
 this adapter makes have none, and are flushed after every write instead.
+
+A shard that is open in two programs keeps what the last one of them has, and loses what the other wrote. So its folder
+is locked while it is open here.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,6 +29,8 @@ __all__ = ["QdrantMirror"]
 
 _PAGE = 500
 _ID, _TEXT = "id", "text"
+# Seconds to wait for another program to close the shard.
+_WAIT = 10.0
 _EAGER = {"deleted_threshold": 1e-9, "vacuum_min_vector_number": 1}
 
 
@@ -35,6 +42,7 @@ class QdrantMirror(Mirror):
     def __init__(self, address: Address) -> None:
         super().__init__(address)
         self._shard: Any = None
+        self._lock: int | None = None
 
     def write(self, copies: Sequence[Copy]) -> None:
         """Insert or replace points."""
@@ -78,10 +86,11 @@ class QdrantMirror(Mirror):
 
     def reclaim(self) -> None:
         """Rewrite every segment that has a deleted point; segments that were replaced go when the shard is closed."""
-        self.close()
+        self._close_shard()
         file = self.address.folder / "edge_config.json"
         if not file.exists():
             return
+        self._lock_folder()
         # The engine takes other thresholds with the whole configuration alone, which this adapter need not understand.
         usual = file.read_bytes()
         settings = json.loads(usual)
@@ -91,7 +100,7 @@ class QdrantMirror(Mirror):
             self._opened().optimize()
             self._opened().flush()
         finally:
-            self.close()
+            self._close_shard()
             file.write_bytes(usual)
 
     def files(self) -> list[Path] | None:
@@ -102,9 +111,36 @@ class QdrantMirror(Mirror):
 
     def close(self) -> None:
         """Close the shard."""
+        self._close_shard()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _close_shard(self) -> None:
         if self._shard is not None:
             self._shard.close()
             self._shard = None
+
+    def _lock_folder(self) -> None:
+        """Keep other programs from the folder until it is closed here."""
+        if self._lock is not None:
+            return
+        # POSIX alone has it.
+        import fcntl
+
+        self._lock = os.open(self.address.folder, os.O_RDONLY | os.O_CLOEXEC)
+        ends = time.monotonic() + _WAIT
+        while True:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > ends:
+                    self.close()
+                    told = f"another program has the shard in {self.address.folder} open; try again"
+                    raise StoreError(told, code="mirror-down") from None
+                time.sleep(0.05)
+            else:
+                return
 
     def _opened(self, dimension: int | None = None) -> Any:
         """The shard, made for vectors of a dimension where it is not there."""
@@ -112,12 +148,16 @@ class QdrantMirror(Mirror):
             return self._shard
         folder = self.address.folder
         try:
+            if dimension is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+            elif not folder.is_dir():
+                raise StoreError(f"there is no shard of Qdrant in {folder}", code="mirror-down")
+            self._lock_folder()
             if (folder / "edge_config.json").exists():
                 self._shard = engine.EdgeShard.load(str(folder))
             elif dimension is None:
                 raise StoreError(f"there is no shard of Qdrant in {folder}", code="mirror-down")
             else:
-                folder.mkdir(parents=True, exist_ok=True)
                 vectors = engine.EdgeVectorParams(size=dimension, distance=engine.Distance.Cosine)
                 self._shard = engine.EdgeShard.create(
                     str(folder), engine.EdgeConfig(vectors=vectors, wal_enabled=False)

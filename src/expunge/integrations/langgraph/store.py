@@ -138,7 +138,6 @@ class ExpungeStore(BaseStore):
         self.receipts: deque[NotebookEdit] = deque(maxlen=1000)
         self.index_config = index
         self.ttl_config = ttl
-        self._omits_expired = bool((ttl or {}).get("omit_expired", True))
         self.embeddings = None if given is None else ensure_embeddings(cast(Any, given))
         # The one word is that of the type, the other is what LangGraph's SqliteStore reads.
         options = cast(Mapping[str, Any], index or {})
@@ -291,7 +290,8 @@ class ExpungeStore(BaseStore):
 
     def _as_of(self, now: datetime) -> datetime:
         """The time for which items are read: where expired ones are not omitted, a time at which none has expired."""
-        return now if self._omits_expired else _BEFORE_ALL
+        omits = (self.ttl_config or {}).get("omit_expired", True)
+        return now if omits else _BEFORE_ALL
 
     def _require_embedder(self, view: Version) -> None:
         """Raise InputError where the vectors there are were made by another embedder than the index has."""
