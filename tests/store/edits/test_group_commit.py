@@ -18,6 +18,7 @@ from expunge.errors import Busy, Stale
 from expunge.store import SignedReceipt, Store, StoredMemory
 from expunge.store.backends.tables import states
 from expunge.store.edits import crash_points
+from expunge.store.edits.edit_queue import EditQueue, QueuedEdit
 
 from ..conftest import Place
 from ..sample_memory import arrival, entries, fill, reloaded
@@ -374,3 +375,26 @@ def assert_verified(store: Store, memories: list[StoredMemory]) -> None:
     for number, memory in enumerate(memories):
         mine = {f"w{worker}-{step}" for worker in range(number, 12, 3) for step in (1, 3, 5)}
         assert {name for name in memory.ids if name.startswith("w")} == mine
+
+
+@pytest.mark.parametrize(
+    ("coming", "idle", "sleeps", "waits"), [(9, 0.0, 4, 5), (2, 0.0, 3, 3), (0, 0.0, 1, 1), (9, 60.0, 0, 1)]
+)
+def test_a_leader_waits_for_those_who_come_back_and_for_nobody_else(
+    monkeypatch: pytest.MonkeyPatch, coming: int, idle: float, sleeps: int, waits: int
+) -> None:
+    """Whoever had an answer asks again: the first is not committed alone, nor kept waiting by who stays away."""
+    queue: EditQueue[QueuedEdit] = EditQueue()
+    queue._waiting.append(QueuedEdit())
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) <= coming:
+            queue._waiting.append(QueuedEdit())
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    # The last group had five edits, and took half a minute.
+    queue._last = 5, 30.0, time.monotonic() - idle
+    queue._gather()
+    assert (len(slept), len(queue._waiting)) == (sleeps, waits)
