@@ -69,7 +69,9 @@ class AuthorizedRoute(APIRoute):
 
         async def handler(request: Request) -> Response:
             context = context_of(request)
-            token = await context.callers.find(request.headers.get("authorization"))
+            token = await context.callers.find(
+                request.headers.get("authorization"), None if request.client is None else request.client.host
+            )
             request.state.token = token.name
             if not token.scopes & set(scopes):
                 raise InputError(f"this needs one of the scopes {', '.join(scopes)}", code="forbidden")
