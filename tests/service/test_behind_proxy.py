@@ -33,11 +33,12 @@ http {{
 
 @dataclass(frozen=True)
 class Proxied:
-    """The proxy's address, the service's own, and a header with a token."""
+    """The proxy's address, the service's own, a header with a token, and a patient client."""
 
     url: str
     direct: str
     headers: dict[str, str]
+    web: httpx.Client
 
 
 @pytest.fixture(scope="module")
@@ -64,42 +65,43 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
                     break
                 except httpx.TransportError:
                     time.sleep(0.05)
-            yield Proxied(url, address.rstrip("/"), {"Authorization": f"Bearer {text}"})
+            with httpx.Client(timeout=60) as web:
+                yield Proxied(url, address.rstrip("/"), {"Authorization": f"Bearer {text}"}, web)
             process.terminate()
 
 
 @pytest.mark.parametrize("path", ["kept", "taken"])
 def test_it_works_below_a_path_that_the_proxy_keeps_or_takes_off(proxied: Proxied, path: str) -> None:
     base = f"{proxied.url}/{path}"
-    page = httpx.get(f"{base}/")
+    page = proxied.web.get(f"{base}/")
     assert page.status_code == 200
     assert page.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
-    assert httpx.get(f"{base}/page/app.js").headers["content-type"].startswith("text/javascript")
-    assert httpx.get(f"{base}/docs/style.css").status_code == httpx.get(f"{base}/docs").status_code == 200
-    shown = httpx.get(f"{base}/v1/memories/icu", headers=proxied.headers)
+    assert proxied.web.get(f"{base}/page/app.js").headers["content-type"].startswith("text/javascript")
+    assert proxied.web.get(f"{base}/docs/style.css").status_code == proxied.web.get(f"{base}/docs").status_code == 200
+    shown = proxied.web.get(f"{base}/v1/memories/icu", headers=proxied.headers)
     assert shown.json()["name"] == "icu"
-    described = httpx.get(f"{base}/openapi.json", headers=proxied.headers).json()
+    described = proxied.web.get(f"{base}/openapi.json", headers=proxied.headers).json()
     assert described["servers"][0]["url"] == "/kept"
-    job = httpx.post(f"{base}/v1/memories/icu/prove", headers=proxied.headers | {"Prefer": "wait=30"})
+    job = proxied.web.post(f"{base}/v1/memories/icu/prove", headers=proxied.headers | {"Prefer": "wait=30"})
     assert job.headers["location"] == f"/kept/v1/jobs/{job.json()['id']}"
-    assert httpx.get(f"{proxied.url}{job.headers['location']}", headers=proxied.headers).json() == job.json()
+    assert proxied.web.get(f"{proxied.url}{job.headers['location']}", headers=proxied.headers).json() == job.json()
 
 
 def test_answers_are_compressed_and_have_heads(proxied: Proxied) -> None:
     path = f"{proxied.direct}/v1/memories/icu/entries"
-    answer = httpx.get(path, headers=proxied.headers)
-    plain = httpx.get(path, headers=proxied.headers | {"Accept-Encoding": "identity"})
+    answer = proxied.web.get(path, headers=proxied.headers)
+    plain = proxied.web.get(path, headers=proxied.headers | {"Accept-Encoding": "identity"})
     assert answer.headers["content-encoding"] == "gzip"
     assert "content-encoding" not in plain.headers
     assert int(answer.headers["content-length"]) < int(plain.headers["content-length"])
     assert answer.json() == plain.json()
-    head = httpx.head(path, headers=proxied.headers | {"Accept-Encoding": "identity"})
+    head = proxied.web.head(path, headers=proxied.headers | {"Accept-Encoding": "identity"})
     assert (head.status_code, head.content) == (200, b"")
     for name in ("content-length", "content-type", "etag"):
         assert head.headers[name] == plain.headers[name]
-    assert httpx.head(f"{proxied.direct}/v1/memories/icu/delete", headers=proxied.headers).status_code == 405
-    assert httpx.head(path).status_code == 401
-    with httpx.Client() as client:
+    assert proxied.web.head(f"{proxied.direct}/v1/memories/icu/delete", headers=proxied.headers).status_code == 405
+    assert proxied.web.head(path).status_code == 401
+    with httpx.Client(timeout=60) as client:
         # The connection goes on: nothing of a body was sent.
         for _ in range(3):
             assert client.head(f"{proxied.direct}/health").status_code == 200
@@ -109,7 +111,7 @@ def test_an_address_with_bad_tokens_is_locked_out_and_others_are_not(proxied: Pr
     base, bad = f"{proxied.url}/kept/v1", {"Authorization": f"Bearer expunge_{'0' * 12}_{'A' * 43}"}
 
     def ask(client: str, headers: dict[str, str]) -> httpx.Response:
-        return httpx.get(base, headers=headers | {"X-Test-Client": client})
+        return proxied.web.get(base, headers=headers | {"X-Test-Client": client})
 
     statuses = [ask("203.0.113.9", bad).status_code for _ in range(7)]
     assert statuses == [401] * 5 + [429] * 2
@@ -120,11 +122,11 @@ def test_an_address_with_bad_tokens_is_locked_out_and_others_are_not(proxied: Pr
     # A network of IPv6 is one client; one that is no proxy of ours names nobody.
     assert [ask(f"2001:db8::{row}", bad).status_code for row in range(6)] == [401] * 5 + [429]
     assert ask("2001:db8:0:1::1", proxied.headers).status_code == 200
-    assert httpx.get(f"{proxied.direct}/v1", headers=proxied.headers).status_code == 200
+    assert proxied.web.get(f"{proxied.direct}/v1", headers=proxied.headers).status_code == 200
 
 
 def test_a_token_has_a_rate(proxied: Proxied) -> None:
-    with httpx.Client(headers=proxied.headers) as client:
+    with httpx.Client(headers=proxied.headers, timeout=60) as client:
         answers = [client.get(f"{proxied.direct}/v1") for _ in range(300)]
         refused = [answer for answer in answers if answer.status_code == 429]
         assert refused

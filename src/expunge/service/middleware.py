@@ -90,11 +90,10 @@ class RequestMiddleware:
         started, status, method = time.perf_counter(), 0, scope["method"]
         prefix = self._context.settings.prefix
         path = scope["path"].removeprefix(prefix) if scope["path"].startswith(f"{prefix}/") else scope["path"]
-        # A proxy may take the prefix off the path, or leave it there.
-        scope["path"], scope["root_path"] = f"{prefix}{path}", prefix
-        if method == "HEAD":
-            # It is answered as a GET, without the body.
-            scope["method"] = "GET"
+        # A proxy may take the prefix off the path, or leave it there. A HEAD is answered as a GET without the body; the
+        # server, whose scope stays as it is, counts on none.
+        scope = {**scope, "path": f"{prefix}{path}", "root_path": prefix}
+        scope["method"] = "GET" if method == "HEAD" else method
         headers = security_headers(path, tls=self._context.settings.tls)
 
         async def sending(message: Message) -> None:
