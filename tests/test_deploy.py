@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -75,7 +76,7 @@ def test_the_configuration_is_of_options_that_there_are() -> None:
     from expunge.cli.app import app
     from expunge.cli.configuration import CONFIGURED, _options
 
-    root = get_command(app)
+    root: Any = get_command(app)
     manifest = (DEPLOY / "kubernetes" / "expunge.yaml").read_text()
     (inside,) = re.findall(r"expunge\.toml: \|\n((?:    .*\n)+)", manifest)
     for text in ((DEPLOY / "expunge.toml").read_text(), re.sub(r"^    ", "", inside, flags=re.M)):

@@ -32,7 +32,7 @@ class Issuer:
 
     def add_key(self, name: str, kind: str = "RSA") -> None:
         """Publish a new key."""
-        made = {"RSA": lambda: jwk.RSAKey.generate_key(2048), "EC": lambda: jwk.ECKey.generate_key("P-256")}[kind]()
+        made: Any = jwk.RSAKey.generate_key(2048) if kind == "RSA" else jwk.ECKey.generate_key("P-256")
         self.keys[name] = jwk.import_key(made.as_dict(private=True) | {"kid": name})
 
     def token(self, name: str = "one", algorithm: str = "RS256", /, **claims: Any) -> str:

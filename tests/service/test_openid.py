@@ -36,7 +36,7 @@ def service(folder: Path, issuer: Issuer) -> Iterator[ServiceClient]:
         yield made
 
 
-def asked(service: ServiceClient, token: str, path: str = "/v1", method: str = "GET", **given: Any) -> httpx.Response:
+def asked(service: ServiceClient, token: str, path: str = "/v1", method: str = "GET", **given: Any) -> Any:
     return service.client.request(method, path, headers={"Authorization": f"Bearer {token}"}, **given)
 
 
