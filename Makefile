@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 # One BLAS thread a worker: the suite runs one process a core.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: install browser openssl softhsm paper quick coverage test demo docs serve screenshots plots notebook lint types borders format audit audit-quick bench \
+.PHONY: install browser openssl softhsm paper proxy quick coverage test demo docs serve screenshots plots notebook lint types borders format audit audit-quick bench \
 	sequential warranties proofs bounds verifier verifier-mutants durable ledger interop service metrics api-clients selection gate licences release soak attacks lies twins \
 	never-blocked damage first-receipt first-minutes start-up group-commit scale growth stream langgraph langgraph-suites mcp-conformance conversations locomo forgetting messy-tables mirrors clean
 
@@ -49,7 +49,11 @@ paper: $(STAMP)
 	@$(PYTHON) -c 'import weasyprint' 2>/dev/null && fc-list | grep -q DejaVuSans.ttf || \
 		(apt-get update -q && apt-get install -y -q libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0 fonts-dejavu-core fontconfig)
 
-test: $(STAMP) browser openssl softhsm paper
+# The service is tested behind a proxy, Debian's nginx.
+proxy: $(STAMP)
+	@test -x /usr/sbin/nginx || command -v nginx || (apt-get update -q && apt-get install -y -q nginx-light)
+
+test: $(STAMP) browser openssl softhsm paper proxy
 	$(THREADS) $(PYTHON) -m pytest -n auto
 
 demo: $(STAMP)

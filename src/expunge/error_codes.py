@@ -42,6 +42,7 @@ OUTSIDE: dict[str, Outside] = {
     "method-not-allowed": Outside(405, 2),
     "taken": Outside(409, 2),
     "too-large": Outside(413, 2),
+    "too-many-requests": Outside(429, 4),
     "unsupported-media-type": Outside(415, 2),
     "damaged": Outside(500, 1),
 }
@@ -547,6 +548,7 @@ CODES: dict[str, dict[str, dict[str, str]]] = {
             "method-not-allowed": "The resource does not know this method.",
             "taken": "The name is in use.",
             "too-large": "The body exceeds the limit.",
+            "too-many-requests": "A token sends more requests than it may, or an address too many bad tokens.",
             "unsupported-media-type": "The body is not declared as JSON.",
         },
         "StoreError": {

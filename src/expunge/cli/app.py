@@ -41,6 +41,7 @@ from expunge.cli.commands import (
     warm_cache,
     write_verifier,
 )
+from expunge.cli.configuration import take_configuration
 from expunge.cli.context import DEFAULT_STORE, CommandContext, print_json_lines
 from expunge.cli.errors import DECLINED, READER_GONE, USAGE, print_error, report_error
 from expunge.errors import StoreError
@@ -177,6 +178,17 @@ def common_options(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            envvar="EXPUNGE_CONFIG",
+            callback=take_configuration,
+            is_eager=True,
+            help="TOML with options: [store], [serve], [mcp].",
+        ),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from expunge.cli.compilation_notice import compilation_noted
+from expunge.cli.configuration import CONFIGURED
 from expunge.cli.context import DEFAULT_STORE, CommandContext
 from expunge.cli.errors import report_error
 from expunge.errors import ExpungeError
@@ -126,6 +127,7 @@ def command(app: typer.Typer, name: str, *, examples: Sequence[str], panel: str 
             cls=type("Command", (CommandWithExamples,), {"examples": tuple(examples)}),
             rich_help_panel=panel,
             no_args_is_help=False,
+            context_settings={"auto_envvar_prefix": f"EXPUNGE_{name.upper()}"} if name in CONFIGURED else None,
         )(run)
         return function
 

@@ -18,6 +18,7 @@ try:
     from fastapi import FastAPI, Request
     from fastapi.exceptions import RequestValidationError
     from starlette.exceptions import HTTPException
+    from starlette.middleware.gzip import GZipMiddleware
     from starlette.responses import Response
 except ImportError:
     raise MissingExtra("the service needs the extra: pip install 'expunge[service]'") from None
@@ -34,8 +35,10 @@ from expunge.service.log_format import configure_logging
 from expunge.service.metrics import Metrics
 from expunge.service.middleware import RequestMiddleware
 from expunge.service.openapi import describe
+from expunge.service.openid import OpenIdProvider
 from expunge.service.preparation import Preparation
 from expunge.service.problems import problem_response
+from expunge.service.request_limits import RequestLimits
 from expunge.service.routes import (
     about,
     edits,
@@ -50,6 +53,7 @@ from expunge.service.routes import (
     token_list,
 )
 from expunge.service.settings import Settings
+from expunge.service.sign_in import add_sign_in
 from expunge.service.tokens import Tokens
 
 __all__ = ["create_app", "from_environment"]
@@ -65,7 +69,9 @@ def create_app(settings: Settings, *, own_process: bool = False) -> FastAPI:
     store.mirror_keeper.at_once = False
     executor = Executor(settings.timeout)
     tokens = Tokens(store)
-    callers = Callers(tokens, executor)
+    limits = RequestLimits(settings.rate, settings.bad_tokens)
+    provider = None if settings.openid is None else OpenIdProvider(settings.openid)
+    callers = Callers(tokens, executor, limits, provider)
     metrics = Metrics(store)
     store.observe(metrics)
     context = ServiceContext(settings, store, tokens, callers, executor, Jobs(store, executor), metrics)
@@ -94,6 +100,7 @@ def create_app(settings: Settings, *, own_process: bool = False) -> FastAPI:
     )
     app.state.context, app.state.background, app.state.preparation = context, background, preparation
     app.add_middleware(DirectRequests, service=app, routes=[*memory_queries.routes.routes, *edits.routes.routes])
+    app.add_middleware(GZipMiddleware, minimum_size=1024)
     app.add_middleware(RequestMiddleware, context=context)
     for module in (
         *(about, memory_list, entry_list, memory_queries, edits),
@@ -102,6 +109,8 @@ def create_app(settings: Settings, *, own_process: bool = False) -> FastAPI:
         app.include_router(module.routes)
     add_open_routes(app)
     add_api_page(app)
+    if provider is not None and provider.settings.client_id is not None:
+        add_sign_in(app, provider)
 
     async def respond(request: Request, problem: Exception) -> Response:
         return problem_response(request, problem)

@@ -83,7 +83,9 @@ class AuthorizedRoute(APIRoute):
         """Check the token of a request, and what can be checked before its body is read."""
         context, declared = context_of(request), self.openapi_extra or {}
         scopes: list[str] = declared["x-scopes"]
-        token = await context.callers.find(request.headers.get("authorization"))
+        token = await context.callers.find(
+            request.headers.get("authorization"), None if request.client is None else request.client.host
+        )
         request.state.token = token.name
         if token.scopes.isdisjoint(scopes):
             raise InputError(f"this needs one of the scopes {', '.join(scopes)}", code="forbidden")
@@ -117,6 +119,7 @@ class _BodyRequest(Request):
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a dictionary of one JSON object, for `json.loads`; raise InputError where a name stands there twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise InputError("a name stands twice in one object of the body", code="malformed")

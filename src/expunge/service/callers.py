@@ -12,6 +12,8 @@ from weakref import WeakKeyDictionary
 
 from expunge.errors import InputError
 from expunge.service.executor import Executor
+from expunge.service.openid import OpenIdProvider
+from expunge.service.request_limits import RequestLimits
 from expunge.service.tokens import Token, Tokens
 
 __all__ = ["Callers"]
@@ -23,15 +25,24 @@ _Waiting: TypeAlias = list[tuple[str, "asyncio.Future[Token | None]"]]
 class Callers:
     """Looks up the tokens of requests."""
 
-    def __init__(self, tokens: Tokens, executor: Executor) -> None:
+    def __init__(
+        self, tokens: Tokens, executor: Executor, limits: RequestLimits, provider: OpenIdProvider | None = None
+    ) -> None:
         self._tokens = tokens
+        self._limits = limits
+        self._provider = provider
         self._executor = executor
         # Of each event loop in which a look-up is under way, of which a worker has one: what waits for the next.
         self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting] = WeakKeyDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def find(self, header: str | None) -> Token:
-        """The token in an Authorization header. Raises InputError (``unauthenticated``) where it is not good now."""
+    async def find(self, header: str | None, address: str | None) -> Token:
+        """The token in an Authorization header that came from an address.
+
+        Raises InputError (``unauthenticated``) where it is not good now, and TooMany where the address has sent too
+        many that were not, or the token was sent too often.
+        """
+        self._limits.check_address(address)
         scheme, _, text = (header or "").partition(" ")
         if scheme.lower() != "bearer":
             raise InputError("send a token: Authorization: Bearer …", code="unauthenticated")
@@ -46,7 +57,10 @@ class Callers:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         token = await found
-        if token is None:
+        if token is not None:
+            self._limits.count_request(token.name)
+        else:
+            self._limits.count_bad_token(address)
             raise InputError("the token is unknown, expired or revoked", code="unauthenticated")
         return token
 
@@ -76,6 +90,8 @@ class Callers:
         for text in texts:
             try:
                 found[text] = self._tokens.find(text)
+                if found[text] is None and self._provider is not None:
+                    found[text] = self._provider.find(text)
             except Exception as problem:
                 found[text] = problem
         return found

@@ -16,7 +16,7 @@ import threading
 from collections import Counter as Counted
 from collections.abc import Iterator, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
@@ -125,6 +125,8 @@ class Metrics:
             of_service = CollectorRegistry()
             MultiProcessCollector(of_service)  # type: ignore[no-untyped-call]
         of_store = CollectorRegistry()
+        # Of the worker that answers.
+        ProcessCollector(registry=of_store)
         self._store_collector.jobs = jobs
         of_store.register(self._store_collector)
         return generate_latest(of_service) + generate_latest(of_store)

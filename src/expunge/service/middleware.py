@@ -87,8 +87,14 @@ class RequestMiddleware:
             return
         state: dict[str, Any] = scope.setdefault("state", {})
         state["id"] = str(uuid.uuid4())
-        started, status = time.perf_counter(), 0
-        headers = security_headers(scope["path"], tls=self._context.settings.tls)
+        started, status, method = time.perf_counter(), 0, scope["method"]
+        prefix = self._context.settings.prefix
+        path = scope["path"].removeprefix(prefix) if scope["path"].startswith(f"{prefix}/") else scope["path"]
+        # A proxy may take the prefix off the path, or leave it there. A HEAD is answered as a GET without the body; the
+        # server, whose scope stays as it is, counts on none.
+        scope = {**scope, "path": f"{prefix}{path}", "root_path": prefix}
+        scope["method"] = "GET" if method == "HEAD" else method
+        headers = security_headers(path, tls=self._context.settings.tls)
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -98,6 +104,10 @@ class RequestMiddleware:
                 for name, value in headers.items():
                     sent.setdefault(name, value)
                 sent["X-Request-Id"] = state["id"]
+                if sent.get("location", "").startswith("/v1/"):
+                    sent["Location"] = f"{prefix}{sent['location']}"
+            elif method == "HEAD":
+                message = {**message, "body": b""}
             await send(message)
 
         with _span(Headers(scope=scope)) as set_attributes:
@@ -107,7 +117,7 @@ class RequestMiddleware:
                 log.error("defect", extra={"about": {"request": state["id"], "at": traceback_places(problem)}})
                 if status == 0:
                     await problem_response(Request(scope), problem)(scope, receive, sending)
-            self._record(scope, status, time.perf_counter() - started, set_attributes)
+            self._record(scope, method, status, time.perf_counter() - started, set_attributes)
 
     def _limited(self, receive: Receive) -> Receive:
         """Receives the body, and raises when it grows beyond the limit, whatever its header says."""
@@ -123,9 +133,9 @@ class RequestMiddleware:
 
         return receiving
 
-    def _record(self, scope: Scope, status: int, seconds: float, set_attributes: SetAttributes) -> None:
+    def _record(self, scope: Scope, method: str, status: int, seconds: float, set_attributes: SetAttributes) -> None:
         state = scope["state"]
-        route, method = _template(scope), scope["method"] if scope["method"] in _METHODS else "other"
+        route, method = _template(scope), method if method in _METHODS else "other"
         self._context.metrics.observe_request(method, route, status, seconds)
         facts = {
             "token": state.get("token"),
@@ -135,11 +145,9 @@ class RequestMiddleware:
             "error": state.get("error"),
         }
         known = {name: fact for name, fact in facts.items() if fact is not None}
-        set_attributes(
-            {"http.route": route, "http.request.method": method, "http.response.status_code": status}
-            | {f"expunge.{name}": fact for name, fact in known.items()}
-        )
-        about = {"request": state["id"], "method": method, "route": route, "status": status}
+        span: dict[str, Any] = {"http.route": route, "http.request.method": method, "http.response.status_code": status}
+        set_attributes(span | {f"expunge.{name}": fact for name, fact in known.items()})
+        about: dict[str, Any] = {"request": state["id"], "method": method, "route": route, "status": status}
         log.info("request", extra={"about": about | {"ms": round(1000 * seconds, 1)} | known})
 
 

@@ -19,6 +19,7 @@ from expunge.error_codes import CODES, outside_of
 from expunge.errors import Busy, ExpungeError, InputError, Refused, StoreError, VerificationError
 from expunge.service.disclosure import disclosed
 from expunge.service.json_response import JsonResponse
+from expunge.service.request_limits import TooMany
 
 __all__ = ["MEDIA_TYPE", "Unusable", "as_expunge_error", "problem_details", "problem_response"]
 
@@ -97,8 +98,10 @@ def problem_response(request: Request, problem: Exception) -> Response:
         headers["WWW-Authenticate"] = 'Bearer realm="expunge"'
     elif code == "forbidden":
         headers["WWW-Authenticate"] = 'Bearer realm="expunge", error="insufficient_scope"'
-    elif isinstance(error, Busy):
-        headers["Retry-After"] = "1"
+    elif isinstance(error, TooMany):
+        headers["Retry-After"] = str(error.seconds)
+    elif content["status"] == 503:
+        headers["Retry-After"] = "1" if isinstance(error, Busy) else "10"
     elif isinstance(problem, HTTPException) and problem.headers:
         headers |= {name: value for name, value in problem.headers.items() if name.lower() == "allow"}
     request.state.error = code

@@ -46,7 +46,8 @@ def serve(settings: Settings, address: Address, workers: int = 1) -> None:
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,
+            proxy_headers=bool(settings.trusted_proxies),
+            forwarded_allow_ips=list(settings.trusted_proxies),
             timeout_keep_alive=_IDLE_SECONDS,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from expunge.errors import InputError
+from expunge.service.openid import OpenId
 from expunge.store import Store
 from expunge.store import open as open_store
 
 __all__ = ["VARIABLE", "Limits", "Settings", "report_page"]
 
 VARIABLE = "EXPUNGE_SERVICE"
+_PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+)+")
 PASSPHRASE = "EXPUNGE_PASSPHRASE"  # noqa: S105 — the variable's name
 
 
@@ -58,6 +61,16 @@ class Settings:
     origin: str | None = None
     memory_budget: int | None = None
     prefix: str = ""
+    openid: OpenId | None = None
+    rate: float = 0.0
+    bad_tokens: int = 30
+    trusted_proxies: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.prefix and not _PREFIX.fullmatch(self.prefix):
+            raise InputError(f"the prefix is a path without an end slash, as in /memories, not {self.prefix!r:.80}")
+        if not 0 <= self.rate < 1e9 or self.bad_tokens < 0:
+            raise InputError("the rate and the number of bad tokens are 0, for no limit, or more")
 
     def open(self) -> Store:
         """The store; an encrypted signing key is opened with $EXPUNGE_PASSPHRASE."""
@@ -84,8 +97,14 @@ class Settings:
             found = json.loads(environment[VARIABLE])
         except (KeyError, ValueError):
             raise InputError(f"${VARIABLE} does not hold the settings of a service; use expunge serve") from None
+        openid = None if found["openid"] is None else OpenId(**found["openid"])
         paths = {name: None if found[name] is None else Path(found[name]) for name in ("pepper", "report")}
-        return cls(**found | paths | {"limits": Limits(**found["limits"])})
+        made = {
+            "limits": Limits(**found["limits"]),
+            "openid": openid,
+            "trusted_proxies": tuple(found["trusted_proxies"]),
+        }
+        return cls(**found | paths | made)
 
 
 def report_page(path: Path) -> Path:

@@ -10,11 +10,13 @@ import typer
 
 from expunge.cli.command_definition import command
 from expunge.cli.context import CommandContext
+from expunge.cli.openid_options import OidcAudienceOption, OidcClaimOption, OidcIssuerOption, openid_of
 from expunge.cli.options import ActorOption
 from expunge.errors import InputError
 
 if TYPE_CHECKING:
     from expunge.integrations.mcp import Caller
+    from expunge.service.openid import OpenIdProvider
     from expunge.service.tokens import Tokens
 
 __all__ = ["register"]
@@ -82,6 +84,9 @@ def mcp(
         str | None,
         typer.Option("--memory-budget", metavar="SIZE", help="Bytes for loaded memories, as in 3G."),
     ] = None,
+    oidc_issuer: OidcIssuerOption = None,
+    oidc_audience: OidcAudienceOption = None,
+    oidc_claim: OidcClaimOption = "scope",
     actor: ActorOption = None,
 ) -> None:
     """Serve a memory to agents over MCP.
@@ -112,12 +117,15 @@ def mcp(
     from expunge.integrations.mcp.http_server import http_app
     from expunge.integrations.mcp.server import make_protocol_server, run_stdio
     from expunge.service.address import Address
+    from expunge.service.openid import OpenIdProvider
     from expunge.service.tokens import Tokens
 
     # What cannot be served should not leave an empty store behind.
     Problem.of([[0.0]], sigma=sigma, nu=nu)
     check_subject(subject)
     function = None if embed is None else find_embedding(embed)
+    openid = openid_of(oidc_issuer, oidc_audience, oidc_claim)
+    provider = None if openid is None else OpenIdProvider(openid)
     address = Address(host, port, tls_cert, tls_key, insecure)
     if transport == "http":
         address = address.resolved()
@@ -137,18 +145,18 @@ def mcp(
             return
         import uvicorn
 
-        tokens = None if address.loopback and not require_token else Tokens(store)
+        tokens = None if address.loopback and not require_token and provider is None else Tokens(store)
         context.note(f"{address.url}mcp")
         if tokens is None:
             context.note("every program on this machine may use it; --require-token asks for a token")
-        elif not any(token.live(datetime.now(UTC).timestamp()) for token in tokens.all()):
+        elif provider is None and not any(token.live(datetime.now(UTC).timestamp()) for token in tokens.all()):
             context.note("this store has no token yet: expunge token create --scope read --scope write --scope erase")
         uvicorn.run(
             http_app(
                 make_protocol_server(tools, callers=tokens is not None),
                 host=host,
                 names=allow_host or [],
-                find_caller=None if tokens is None else lambda text: _caller(tokens, text, memory),
+                find_caller=None if tokens is None else lambda text: _caller(tokens, provider, text, memory),
             ),
             host=address.host,
             port=address.port,
@@ -168,11 +176,13 @@ def mcp(
         )
 
 
-def _caller(tokens: Tokens, text: str, memory: str) -> Caller | None:
+def _caller(tokens: Tokens, provider: OpenIdProvider | None, text: str, memory: str) -> Caller | None:
     """Who a token stands for; None for one that is not good, or for another memory."""
     from expunge.integrations.mcp import Caller
 
     token = tokens.find(text)
+    if token is None and provider is not None:
+        token = provider.find(text)
     if token is None or not token.covers(memory):
         return None
     return Caller(token.name, frozenset(token.scopes), whole_store=token.memory is None)

@@ -11,6 +11,7 @@ import typer
 
 from expunge.cli.command_definition import command, group
 from expunge.cli.context import CommandContext, make_console, print_json_lines
+from expunge.cli.openid_options import OidcAudienceOption, OidcClaimOption, OidcIssuerOption, openid_of
 from expunge.cli.options import parse_duration
 
 if TYPE_CHECKING:
@@ -94,6 +95,30 @@ def serve(
         str | None,
         typer.Option("--memory-budget", metavar="SIZE", help="Bytes for loaded memories, per worker, as in 3G."),
     ] = None,
+    prefix: Annotated[
+        str, typer.Option("--prefix", metavar="PATH", help="Path of a proxy below which it is, as in /memories.")
+    ] = "",
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trusted-proxy", metavar="ADDRESS", help="Proxy whose X-Forwarded-For and -Proto count; repeat for more."
+        ),
+    ] = None,
+    rate: Annotated[
+        float,
+        typer.Option("--rate", metavar="N", help="Requests a second of a token, per worker; 0: any.", min=0),
+    ] = 0.0,
+    bad_tokens: Annotated[
+        int,
+        typer.Option("--bad-tokens", metavar="N", help="Bad tokens a minute before an address is locked out.", min=0),
+    ] = 30,
+    oidc_issuer: OidcIssuerOption = None,
+    oidc_audience: OidcAudienceOption = None,
+    oidc_claim: OidcClaimOption = "scope",
+    oidc_client: Annotated[
+        str | None,
+        typer.Option("--oidc-client", metavar="ID", help="Client id: people sign in to the page at /login."),
+    ] = None,
 ) -> None:
     """Serve the store over HTTP, with the page.
 
@@ -104,6 +129,7 @@ def serve(
 
     require()
     from expunge.service.address import Address
+    from expunge.service.openid import require_openid
     from expunge.service.server import serve as run
     from expunge.service.settings import Limits, Settings, report_page
     from expunge.store import byte_count
@@ -112,6 +138,8 @@ def serve(
     page = None if report is None else report_page(report).resolve()
     if demo:
         context = _demo_context(context, folder)
+    if oidc_issuer is not None:
+        require_openid()
     token = _demo_token(context, demo)
     settings = Settings(
         url=context.url,
@@ -125,6 +153,11 @@ def serve(
         keep_cases=keep_cases,
         retain_seconds=max(0.0, retain_every),
         memory_budget=byte_count(memory_budget),
+        prefix=prefix,
+        openid=openid_of(oidc_issuer, oidc_audience, oidc_claim, oidc_client),
+        rate=rate,
+        bad_tokens=bad_tokens,
+        trusted_proxies=tuple(trusted_proxy or ()),
         limits=Limits(body_bytes=body_bytes, dimension=dimension, batch=batch),
     )
     link = address.url if token is None else f"{address.url}#token={token}"
