@@ -46,7 +46,7 @@ from expunge.store.edits.group_commit import GroupCommits
 from expunge.store.edits.idempotency import Request, peppered_key
 from expunge.store.erasure_summary import JointErasure
 from expunge.store.identity import Identity
-from expunge.store.joint_erasure import JointPreview, preview_parts, refuse_derived
+from expunge.store.joint_erasure import JointPreview
 from expunge.store.key_rotation import RevocationReason, add_key, revoke_key
 from expunge.store.key_table import StoreKey, read_keys
 from expunge.store.ledger_proofs import prove_extension, prove_inclusion, sign_checkpoint_of
@@ -74,10 +74,10 @@ from expunge.store.subject_erasure import (
     carry_out,
     erase_subject,
     find_summary,
-    plan_of_subject,
+    preview_subject,
 )
 from expunge.store.subject_map import SubjectMap, Subjects
-from expunge.store.subject_search import SubjectSearch
+from expunge.store.subject_search import LookAlike, SubjectSearch
 from expunge.types import Progress, Rows
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ class ErasureOptions(TypedDict, total=False):
     salt: bytes | None
     look_alikes: bool
     derived: DerivedChoice
+    expected: str | None
     case: str | None
     actor: str | None
 
@@ -314,6 +315,7 @@ class Store:
         salt: bytes | None = None,
         look_alikes: bool = True,
         derived: DerivedChoice = "erase",
+        expected: str | None = None,
         case: str | None = None,
         actor: str | None = None,
     ) -> SubjectErasure | PendingErasure | SubjectPreview:
@@ -329,6 +331,10 @@ class Store:
         with ``look_alikes`` the subjects that differ only by what is often a slip (`find_subject`); erase each that is
         the same person by its own name.
 
+        ``expected`` is the `SubjectPreview.digest` that the caller has seen. Where other entries would go, Stale is
+        raised, and nothing was done; a memory that more came into while others were edited is left as it is, and the
+        summary says so.
+
         If the process dies on the way, repeat the call under the same idempotency key: what was done is not done again,
         the rest is, and the summary covers both. `progress` is told how many memories are done, and of how many, before
         each and at the end; what it raises ends the erasure there, to be taken up again in the same way.
@@ -342,13 +348,12 @@ class Store:
             raise InputError("a dry run tells what an erasure would do now: leave after out")
         if salt is not None and (dry_run or after is not None):
             raise InputError("the salt of an earlier erasure goes without dry_run and after: leave it out")
+        if expected is not None and (dry_run or after is not None):
+            raise InputError("the preview that was seen is for an erasure now: leave expected out")
         if derived == "refuse" and after is not None:
             raise InputError("what is there when an erasure is due goes, and what was made from it: leave derived out")
         if dry_run:
-            search = self.find_subject(owner, look_alikes=look_alikes)
-            plan = plan_of_subject(self, owner, search.memories)
-            refuse_derived(plan, derived)
-            return SubjectPreview(preview_parts(self, plan), search)
+            return preview_subject(self, owner, derived, look_alikes=look_alikes)
         if after is not None:
             return self._erase_later(owner, after, idempotency_key, case, asked)
         told = {} if derived == "erase" else {"derived": derived}
@@ -360,7 +365,15 @@ class Store:
             earlier = None if salt is None else find_summary(connection, owner, salt)
         with self.mirror_keeper.together():
             done = erase_subject(
-                self, self._database, self._identity, owner, request, progress, asked=asked, derived=derived
+                self,
+                self._database,
+                self._identity,
+                owner,
+                request,
+                progress,
+                asked=asked,
+                derived=derived,
+                expected=expected,
             )
         if done is None:
             raise StoreError("an erasure without a delay came to no end")
@@ -419,6 +432,15 @@ class Store:
             subjects = self.current_subjects(connection)
         alike = subjects.look_alikes(owner) if look_alikes else ()
         return SubjectSearch(owner, subjects.memories_of(owner), subjects.unsearched(), alike)
+
+    def search_subjects(self, text: str, *, most: int = 50) -> tuple[tuple[LookAlike, ...], bool]:
+        """Subjects of any memory whose names have every word of a text in them, or look like it, and whether there are
+        more than ``most`` of them. One that is written like the text comes first; nothing is written.
+        """
+        wanted = _named(text)
+        with self.reading() as connection:
+            subjects = self.current_subjects(connection)
+        return subjects.matching(wanted, most)
 
     def current_subjects(self, connection: CheckedConnection) -> Subjects:
         """Whose entries are where, as a connection sees them. The first call opens every entry."""

@@ -84,6 +84,7 @@ async def show_receipt(request: Request, index: int) -> Response:
             "kind": leaf.kind,
             "memory": leaf.memory,
             "name": names.get(leaf.memory or ""),
+            "names": _names_in(leaf, names),
             "edit": leaf.edit,
             "state": state_of_leaf(leaf.statement),
             "statement": {
@@ -288,6 +289,13 @@ def _leaf(store: Store, index: int, names: dict[str, str], memory: str | None) -
 
 def _memory_names(store: Store) -> dict[str, str]:
     return {memory.uuid: memory.name for memory in store.memories()}
+
+
+def _names_in(leaf: Leaf, names: dict[str, str]) -> dict[str, str]:
+    """Names of the memories that a summary speaks of, as they are now; none of those that were dropped."""
+    parts: Any = () if leaf.statement.predicate_type == PREDICATE_TYPE else parse_event(leaf.statement).facts
+    stated = [part["memory"] for part in parts.get("memories", ())] if parts else []
+    return {uuid: names[uuid] for uuid in stated if uuid in names}
 
 
 def _checkpoint_content(note: SignedNote) -> dict[str, Any]:

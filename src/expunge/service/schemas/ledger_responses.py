@@ -67,12 +67,13 @@ class ConsistencyProof(ResponseBody):
 
 
 class VerifiableReceipt(ResponseBody):
-    """A receipt, readable and verifiable."""
+    """A receipt, readable and verifiable; `names` has those of the memories that a summary speaks of."""
 
     index: int
     kind: str
     memory: str | None
     name: str | None
+    names: dict[str, str]
     edit: int | None
     state: LeafState
     statement: dict[str, Any]

@@ -24,6 +24,7 @@ __all__ = [
     "Rebuild",
     "SearchQuery",
     "SubjectExport",
+    "SubjectQuery",
     "SubmittedReceipt",
     "check_batch",
     "check_vectors",
@@ -262,6 +263,14 @@ class SubjectExport(RequestBody):
     model_config = example(subject="patient-1")
 
     subject: Text
+
+
+class SubjectQuery(RequestBody):
+    """Words of a person's name or number."""
+
+    model_config = example(text="patient-1")
+
+    text: Text
 
 
 class SubmittedReceipt(RequestBody):
