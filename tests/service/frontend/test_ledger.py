@@ -98,7 +98,7 @@ def test_the_browser_holds_the_ledger_to_the_head_it_kept(visitor: Visitor) -> N
 
     service.call("POST", "/v1/memories/icu/admit", {"key": [0.2] * 6, "value": [0.0, 0.0], "id": "watched-too"})
     page.route("**/v1/log/consistency*", rewrite)
-    visitor.go("#/")
+    visitor.go("#/memories")
     expect(page.locator("p.head.failed")).to_contain_text(re.compile("consistency-(old|new)-root-mismatch"))
     page.unroute("**/v1/log/consistency*")
     page.evaluate("""() => Object.entries(localStorage).forEach(([name, text]) => {
@@ -149,6 +149,6 @@ def test_the_head_that_is_kept_is_the_newest_that_was_verified(visitor: Visitor)
 
     grow()
     page.route("**/v1/log/consistency*", overtake)
-    visitor.go("#/")
+    visitor.go("#/memories")
     expect(page.locator("p.head.passed")).to_contain_text("(1 leaf more)")
     assert page.evaluate(KEPT) == service.call("GET", "/v1/log/checkpoint")["note"]

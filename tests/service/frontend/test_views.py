@@ -25,14 +25,14 @@ def test_signing_in_by_hand_and_out_again(window: Browser, site: RunningService)
         expect(page.get_by_role("alert")).to_contain_text("token")
         page.get_by_label("Token").fill(site.token)
         page.keyboard.press("Enter")
-        expect(page.get_by_role("heading", name="Memories")).to_be_visible()
+        expect(page.get_by_role("heading", name="Erase a person")).to_be_visible()
         kept = page.evaluate(
             "() => [JSON.stringify({...sessionStorage}), JSON.stringify({...localStorage}), document.cookie]"
         )
         assert site.token in kept[0]
         assert site.token not in kept[1] + kept[2] + page.url
         page.reload()
-        expect(page.get_by_role("heading", name="Memories")).to_be_visible()
+        expect(page.get_by_role("heading", name="Erase a person")).to_be_visible()
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
         assert page.evaluate("() => sessionStorage.length") == 0

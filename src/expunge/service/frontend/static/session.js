@@ -81,9 +81,10 @@ export async function fileOf(path, body) {
   throw new Problem(response.status, await response.json().catch(() => ({})));
 }
 
-export const post = (path, body, headers = {}) =>
+export const post = (path, body, headers = {}, signal = undefined) =>
   request(path, {
     method: "POST",
+    signal,
     body: JSON.stringify(body),
     headers: { "Content-Type": "application/json", ...headers },
   });
@@ -112,7 +113,9 @@ async function request(path, options, token = session.token) {
     if (error.name === "AbortError") throw error;
     throw new Problem(0, {
       title: "No answer",
-      detail: "The service does not answer. It may have stopped; nothing was lost.",
+      detail: navigator.onLine
+        ? "The service does not answer. It may have stopped, or the network is down."
+        : "This computer has no network.",
     });
   }
   const text = await response.text();

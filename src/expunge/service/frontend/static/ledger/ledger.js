@@ -9,6 +9,7 @@ import { get, memoryPath } from "../session.js";
 import { empty, problem } from "../view_state.js";
 
 const LINES = 50;
+const ERASING = ["certified_zero", "decrement", "refitted", "emptied", "subject_erased", "erased", "dropped"];
 
 export async function view(_, signal) {
   const content = h(
@@ -56,8 +57,8 @@ async function lines(path, signal, named) {
 }
 
 function line(leaf, named) {
-  const kinds = ["certified_zero", "decrement", "refitted", "emptied", "subject_erased", "erased", "dropped"];
-  const erasing = kinds.includes(leaf.kind);
+  const refused = leaf.state === "refused" || leaf.state === "partly_refused";
+  const erasing = leaf.state !== "refused" && leaf.state !== "nothing" && ERASING.includes(leaf.kind);
   return row(
     {},
     cell(
@@ -68,8 +69,8 @@ function line(leaf, named) {
       {},
       h(
         "span",
-        { class: `kind ${leaf.kind === "refused" ? "refused" : erasing ? "erased" : ""}` },
-        erasing ? [mark("erased"), " "] : null,
+        { class: `kind ${refused ? "refused" : erasing ? "erased" : ""}` },
+        refused ? h("span", { class: "sign", "aria-hidden": "true" }, "!") : erasing ? [mark("erased"), " "] : null,
         leafText(leaf),
       ),
     ),
