@@ -38,7 +38,7 @@ from expunge.store.backends.connect import url_without_password
 from expunge.store.backends.database import CheckedConnection, Database, VacuumResult
 from expunge.store.backends.schema_version import check_schema, schema_version
 from expunge.store.backends.tables import memories
-from expunge.store.cases import Case, case_of_leaf, erase_cases, read_cases
+from expunge.store.cases import Case, case_of_leaf, cases_of_leaves, erase_cases, leaf_time, read_cases
 from expunge.store.derivations import DerivationReader
 from expunge.store.due_erasures import PendingErasure, cancel_erasure, due_time, read_erasures, request_erasure
 from expunge.store.edits.edit_transaction import MemoryContext
@@ -611,11 +611,34 @@ class Store:
         memories: Collection[str] | None = None,
         kinds: Collection[str] | None = None,
         before: int | None = None,
+        since: int | None = None,
+        among: Sequence[int] | None = None,
         limit: int | None = None,
     ) -> list[Leaf]:
-        """Leaves from the newest back, with an index below `before`; of memories by UUID and of kinds where given."""
+        """Leaves from the newest back, with an index from `since` to below `before`; of memories by UUID, of kinds, and
+        `among` indices where given.
+        """
         with self.reading() as connection:
-            return newest_leaves(connection, memories=memories, kinds=kinds, before=before, limit=limit)
+            return newest_leaves(
+                connection, memories=memories, kinds=kinds, before=before, since=since, among=among, limit=limit
+            )
+
+    def first_leaf_at(self, time: datetime) -> int:
+        """Index of the first leaf of a time or later, by the signer's clock; the ledger's size where there is none."""
+        with self.reading() as connection:
+            low, high = 0, read_frontier(connection).size
+            while low < high:
+                middle = (low + high) // 2
+                if leaf_time(read_leaf(connection, middle).statement) < time:
+                    low = middle + 1
+                else:
+                    high = middle
+        return low
+
+    def cases_of_leaves(self, indices: Sequence[int]) -> dict[int, Case]:
+        """Case and actor of each of these leaves that has one which was not erased."""
+        with self.reading() as connection:
+            return cases_of_leaves(connection, indices)
 
     def leaf(self, index: int) -> Leaf:
         """One leaf of the ledger."""

@@ -21,11 +21,11 @@ def drawn(page: Page) -> None:
 @pytest.mark.parametrize(
     ("scopes", "sections", "views"),
     [
-        (["read", "erase"], ["Erase a person", *EVERYTHING], VIEWS),
+        (["read", "erase"], ["Erase a person", "Requests", *EVERYTHING], VIEWS),
         (["read"], EVERYTHING, ["Map", "Ask", "Certificates", "Receipts"]),
         (["audit"], EVERYTHING, ["Receipts"]),
-        (["admin"], ["Memories", "Verify"], []),
-        (["erase"], ["Erase a person", "Verify"], None),
+        (["admin"], ["Memories", "Holds", "Verify"], []),
+        (["erase"], ["Erase a person", "Requests", "Verify"], None),
         (["write"], ["Verify"], None),
     ],
 )

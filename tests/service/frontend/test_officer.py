@@ -325,3 +325,89 @@ def test_a_token_that_may_only_erase_erases_by_the_exact_name(window: Browser, h
         visit.check_traffic()
     hospital.tokens.revoke(token.name)
     assert "Exact" not in subjects(hospital)
+
+
+def test_an_erasure_that_is_put_off_waits_and_is_cancelled(officer: Visitor) -> None:
+    page, service = officer.page, officer.service
+    service.call("POST", "/v1/memories/ward/admit", {"key": [0.5, 0.3], "value": [0.0], "subject": "Later"})
+    officer.go("#/erase")
+    person = look_at(page, "Later")
+    person.get_by_label("Case number").fill("DSR-9")
+    person.get_by_label("When").select_option(label="In 7 days")
+    confirm(page, "Later")
+    expect(page.get_by_role("region", name="Request")).to_contain_text("is carried out on")
+    officer.go("#/requests")
+    line = page.get_by_role("row").filter(has_text="Later")
+    expect(line).to_contain_text("DSR-9")
+    expect(line).to_contain_text("Waits")
+    line.get_by_role("button", name="Cancel").click()
+    line.get_by_role("button", name="Really cancel?").click()
+    expect(page.get_by_text("The erasure of Later is cancelled.")).to_be_visible()
+    expect(page.get_by_text("No erasure waits.")).to_be_visible()
+    assert "Later" in subjects(service)
+
+
+def test_holds_and_what_has_ended(officer: Visitor) -> None:
+    page, service = officer.page, officer.service
+    for name, ends in (("Kept", "2026-01-01T00:00:00Z"), ("Ended", "2026-01-01T00:00:00Z")):
+        entry = {"key": [0.5, 0.5], "value": [0.0], "subject": name, "expires": ends}
+        service.call("POST", "/v1/memories/notes/admit", entry)
+    officer.go("#/holds")
+    page.get_by_label("Memory").fill("notes")
+    page.get_by_label("Person").fill("Kept")
+    page.get_by_label("Reason").fill("a case before the court")
+    page.get_by_role("button", name="Place the hold").click()
+    expect(page.get_by_role("row").filter(has_text="Kept")).to_contain_text("a case before the court")
+    officer.go("#/retention")
+    expect(page.get_by_role("row").filter(has_text="notes")).to_contain_text("1 entry kept by holds")
+    page.get_by_role("button", name="Erase 1 entry now").click()
+    page.get_by_role("button", name="Really erase 1 for good?").click()
+    expect(page.get_by_text("1 entry erased.")).to_be_visible()
+    officer.go("#/holds")
+    page.get_by_role("button", name="Release").click()
+    page.get_by_role("button", name="Really release?").click()
+    expect(page.get_by_text("No hold is in force.")).to_be_visible()
+    assert {"Kept", "Ended"} & subjects(service) == {"Kept"}
+
+
+def test_without_a_network_the_page_says_so(officer: Visitor) -> None:
+    page = officer.page
+    officer.go("#/erase")
+    expect(page.locator("#offline")).to_be_hidden()
+    page.context.set_offline(True)
+    expect(page.locator("#offline")).to_be_visible()
+    page.get_by_label("Who is to be erased?").fill("Max")
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_role("alert")).to_contain_text("This computer has no network.")
+    page.context.set_offline(False)
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("region", name="Found")).to_be_visible()
+
+
+def test_progress_is_told_memory_by_memory(officer: Visitor) -> None:
+    page, service = officer.page, officer.service
+    for name in ("ward", "clinic"):
+        service.call("POST", f"/v1/memories/{name}/admit", {"key": [0.9, 0.3], "value": [0.0], "subject": "Slow"})
+    done: dict[str, Any] = {}
+
+    def slow(route: Route) -> None:
+        if "dry_run" in route.request.url:
+            return route.continue_()
+        done.update(route.fetch().json())
+        return route.fulfill(status=202, json=done | {"state": "running", "progress": {"done": 1, "total": 2}})
+
+    def running(route: Route) -> None:
+        route.fulfill(json=done | {"state": "running", "progress": {"done": 1, "total": 2}})
+
+    page.route("**/v1/erasures*", slow)
+    page.route("**/v1/jobs/*", running)
+    officer.go("#/erase")
+    look_at(page, "Slow")
+    confirm(page, "Slow")
+    cells = page.get_by_role("region", name="Progress").get_by_role("cell")
+    expect(cells).to_have_text(["clinic", "done", "ward", "erasing …"])
+    expect(page.get_by_role("progressbar")).to_have_attribute("value", "1")
+    page.unroute("**/v1/jobs/*")
+    page.route("**/v1/jobs/*", lambda route: route.fulfill(json=done))
+    page.unroute("**/v1/erasures*")
+    expect(page.get_by_role("region", name="Certificate")).to_be_visible()

@@ -218,6 +218,7 @@ export function leafText(leaf) {
     if (leaf.state === "refused") return `${what} refused`;
     if (leaf.state === "nothing") return `${what}: nothing to do`;
     if (leaf.state === "partly_refused") return `${what} partly refused`;
+    if (leaf.kind === "subject_erased" && leaf.applied) return `a person erased: ${plural(leaf.applied, "entry", "entries")}`;
   }
   const entries = leaf.applied ? plural(leaf.applied, "entry", "entries") : null;
   switch (leaf.kind) {

@@ -89,6 +89,8 @@ export const post = (path, body, headers = {}, signal = undefined) =>
     headers: { "Content-Type": "application/json", ...headers },
   });
 
+export const remove = (path) => request(path, { method: "DELETE" });
+
 // What a memory goes by in an address: its UUID, where its name has a slash or would be taken for something else.
 export const addressOf = ({ name, uuid }) =>
   encodeURIComponent(/\/|^\.{1,2}$|^uuid:/.test(name) ? `uuid:${uuid}` : name);

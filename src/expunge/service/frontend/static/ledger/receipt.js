@@ -104,6 +104,7 @@ function event(leaf, predicate) {
       fact("Time", moment(predicate.time)),
       fact("Memory", leaf.name ?? predicate.memory ?? "the whole store"),
       ...request(predicate.request),
+      ...known(leaf),
     ),
   };
 }
@@ -143,6 +144,7 @@ function receipt(leaf, found) {
         found.refusal?.holds.length ? fact("Holds", found.refusal.holds.map(count).join(", ")) : null,
         fact("Entries named", commitments(found.applied)),
         ...request(found.request),
+        ...known(leaf),
       ),
     ),
   };
@@ -163,6 +165,12 @@ function request(found) {
     .filter(([part]) => found[part] !== null)
     .map(([part, label]) => fact(label, h("code", {}, found[part])));
 }
+
+// What the ledger commits to, in words, where the store still has them and the token may read them.
+const known = ({ case: reference, actor }) => [
+  reference ? fact("Case, in words", reference) : null,
+  actor ? fact("Actor, in words", actor) : null,
+];
 
 const sizes = (size) => `${count(size.live)} live, ${count(size.pruned)} pruned`;
 

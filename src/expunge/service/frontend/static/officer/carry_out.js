@@ -38,7 +38,7 @@ async function askOnce(record, shown, element, signal) {
     job = await get(`/v1/jobs/${job.id}`, signal);
   }
   if (job.state === "done") return job.result;
-  if (job.problem) throw new Problem(job.problem.status, job.problem);
+  if (job.problem) throw Object.assign(new Problem(job.problem.status, job.problem), { isAnswer: true });
   // Its worker stopped; the next request takes it up.
   throw new Problem(503, { title: "Interrupted", detail: "The erasure was interrupted, and goes on." });
 }

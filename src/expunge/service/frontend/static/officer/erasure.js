@@ -5,7 +5,7 @@ import { cell, fact, h, row, table } from "../element.js";
 import { receiptPanel } from "../ledger/receipt.js";
 import { count, moment, plural, short } from "../numbers.js";
 import { stateBadge, stateOfParts } from "../receipt_text.js";
-import { get } from "../session.js";
+import { get, session } from "../session.js";
 import { toUtf8 } from "../verify/encoding.js";
 import { parseEnvelope, parseStatement } from "../verify/envelope.js";
 import { parseEvent } from "../verify/event.js";
@@ -34,12 +34,12 @@ export async function view([address], signal) {
   const content = h(
     "div",
     { class: "stack officer erasure" },
-    h("p", { class: "crumbs no-print" }, h("a", { href: "#/ledger" }, "Ledger"), " / "),
-    h("h1", {}, `Erasure of a person, leaf ${index}`),
-    summary({ index, time, memories, person }),
+    h("p", { class: "crumbs no-print" }, h("a", { href: "#/ledger?sort=persons" }, "Erasures of persons"), " / "),
+    h("h1", {}, `Erasure of a person, receipt ${index}`),
+    summary({ index, time, memories, person, leaf }),
     h(
       "section",
-      { class: "card stack", "aria-label": "Certificate" },
+      { class: person ? "card stack" : "card stack no-print", "aria-label": "Certificate" },
       h("h2", {}, "Certificate"),
       h("p", { class: "no-print" }, "For the person, or for a regulator: it proves what was erased, and can be verified without this service."),
       h("div", { class: "no-print stack" }, certificateActions(index, person && { subject: person.subject, salt: person.result.salt })),
@@ -67,7 +67,8 @@ async function knownHere(index) {
 
 const DONE = { refused: "Refused", failed: "Not done", noop: "Nothing to do" };
 
-function summary({ index, time, memories, person }) {
+function summary({ index, time, memories, person, leaf = null }) {
+  const reference = person?.case ?? leaf?.case;
   const state = stateOfParts(memories);
   const all = memories.reduce((sum, part) => sum + part.erased, 0);
   const line = (part) =>
@@ -88,9 +89,11 @@ function summary({ index, time, memories, person }) {
       "dl",
       { class: "facts" },
       person ? null : fact("Who", "not named in the ledger: only a salt shows whom it was about"),
-      person?.case ? fact("Case", person.case) : null,
+      reference ? fact("Case", reference) : null,
+      leaf?.actor ? fact("Done by", leaf.actor) : null,
       time ? fact("When", moment(time)) : null,
-      index === null ? null : fact("In the ledger", h("a", { href: `#/ledger/${index}` }, `leaf ${count(index)}`)),
+      fact("Store", session.about.origin),
+      index === null ? null : fact("Receipt", h("a", { href: `#/ledger/${index}` }, `${count(index)}, in the ledger`)),
     ),
     table("by-memory", ["Memory", "Erased", "What was done", "Receipt"], h("tbody", {}, memories.map(line))),
     person?.result.waiting ? h("p", { class: "note" }, `Not yet gone from the files: ${person.result.waiting}.`) : null,

@@ -15,7 +15,8 @@ export async function untilAnswered(ask, element, signal) {
     try {
       return await ask();
     } catch (error) {
-      if (!LOST.includes(error.status)) throw error;
+      // What a job ended with is an answer, whatever its status.
+      if (error.isAnswer || !LOST.includes(error.status)) throw error;
       await pause(wait, element, signal);
     }
   }

@@ -3,6 +3,7 @@
 
 import { addressOfErasure, erasureResult } from "./erasure.js";
 import { announce, cell, field, h, replace, row, sentence, table } from "../element.js";
+import { headLine } from "../ledger/ledger_head.js";
 import { count, moment, plural } from "../numbers.js";
 import { newIdempotencyKey, post, session } from "../session.js";
 import { takeArguments } from "../view_arguments.js";
@@ -59,7 +60,7 @@ class Person {
         h("span", { class: "muted" }, "Searching changes nothing."),
       ),
     );
-    this.element = h("div", { class: "stack officer" }, h("h1", {}, "Erase a person"), this.form, this.found, this.chosen);
+    this.element = h("div", { class: "stack officer" }, h("h1", {}, "Erase a person"), session.may("read", "audit") ? headLine() : null, this.form, this.found, this.chosen);
     const { subject } = takeArguments();
     const open = openErasure();
     if (open) this.takeUp(open);
@@ -127,7 +128,8 @@ class Person {
     return this.show(this.chosen, "what is there", async () => {
       const seen = await post("/v1/erasures?dry_run=true", { subject }, {}, this.signal);
       announce(`What the store has of ${subject} is shown`);
-      queueMicrotask(() => this.chosen.scrollIntoView({ block: "start" }));
+      // Keyboards and readers go on where it is.
+      queueMicrotask(() => this.chosen.firstElementChild.focus());
       return [this.person(subject, seen, memories), passedOver(seen, (other) => this.choose(other))];
     });
   }
@@ -136,7 +138,7 @@ class Person {
     if (!Object.keys(seen.memories).length)
       return h(
         "section",
-        { class: "card stack", "aria-label": "Person" },
+        { class: "card stack person", "aria-label": "Person", tabindex: "-1" },
         largeName(subject),
         h("p", { class: "lead" }, "No entry belongs to this name. There is nothing to erase."),
       );
@@ -145,7 +147,7 @@ class Person {
     const kept = Object.values(seen.memories).filter((one) => one.outcome === "refused").length;
     return h(
       "section",
-      { class: "card stack person", "aria-label": "Person" },
+      { class: "card stack person", "aria-label": "Person", tabindex: "-1" },
       h("h2", { class: "hidden" }, `What there is of ${subject}`),
       largeName(subject),
       h(
@@ -270,7 +272,7 @@ class Person {
           largeName(subject),
           h("p", { class: "lead" }, sentence(`the erasure is requested, and is carried out on ${moment(pending.due)}`)),
           h("p", {}, "What is there of this name on that day goes. ", h("a", { href: "#/requests" }, "See or cancel it under Requests")),
-          h("p", { class: "muted" }, `It is leaf ${count(pending.leaf)} of the ledger.`),
+          h("p", { class: "muted" }, `It is receipt ${count(pending.leaf)} of the ledger.`),
         ),
         this.another(),
       );
