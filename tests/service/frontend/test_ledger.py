@@ -192,7 +192,7 @@ def test_the_ledger_is_filtered_saved_and_linked_to(visitor: Visitor) -> None:
         assert "refused" in (state.get_attribute("class") or "")
     visitor.go("#/ledger?memory=west")
     group = page.locator("tr.group-of-lines").first
-    expect(group).to_contain_text("4 times: ")
+    expect(group).to_contain_text("5 times: 5 entries admitted")
     expect(lines.first).to_be_hidden()
     group.get_by_role("button").click()
     expect(lines.first).to_be_visible()

@@ -20,7 +20,7 @@ export const OUTCOMES = {
   dropped: "memory dropped",
   held: "hold placed",
   released: "hold released",
-  subject_erased: "subject erased",
+  subject_erased: "a person erased",
   erased: "erased in several memories",
   listed: "list of entries",
   erasure_requested: "erasure requested",
@@ -155,7 +155,7 @@ export function eventText({ event, facts }) {
     case "listed":
       return `Part ${count(facts.part)} of ${count(facts.parts)} of a list that an earlier leaf gives by its root alone: ${plural(facts.commitments.length, "entry", "entries")}.`;
     case "erasure_requested":
-      return `The erasure of a subject was requested; it is due by ${moment(facts.due)}.`;
+      return `The erasure of a person was requested; it is due by ${moment(facts.due)}.`;
     case "erasure_cancelled":
       return `The erasure requested in leaf ${count(facts.requested)} was cancelled.`;
     case "key_added":
@@ -202,19 +202,19 @@ function erasedTogetherText({ memories, held, due }) {
 
 function erasedText({ memories, complete }) {
   if (stateOfParts(memories) === "refused")
-    return `The erasure of a subject was refused: nothing was erased in ${plural(memories.length, "memory", "memories")}.`;
+    return `The erasure of a person was refused: nothing was erased in ${plural(memories.length, "memory", "memories")}.`;
   const gone = memories.reduce((total, part) => total + part.entries, 0);
   const left = memories.filter((part) => KEPT.includes(part.outcome)).length;
   const rest = complete
-    ? " Nothing of the subject is left in the store."
+    ? " Nothing of this person is left in the store."
     : ` In ${plural(left, "memory", "memories")} it was not done.`;
-  return `A subject was erased from the store: ${plural(gone, "entry", "entries")} in ${plural(memories.length, "memory", "memories")}.${rest}`;
+  return `A person was erased from the store: ${plural(gone, "entry", "entries")} in ${plural(memories.length, "memory", "memories")}.${rest}`;
 }
 
 // One leaf of the ledger, from the list that the service sends.
 export function leafText(leaf) {
   if (leaf.kind === "subject_erased" || leaf.kind === "erased") {
-    const what = leaf.kind === "erased" ? "erasure in several memories" : "erasure of a subject";
+    const what = leaf.kind === "erased" ? "erasure in several memories" : "erasure of a person";
     if (leaf.state === "refused") return `${what} refused`;
     if (leaf.state === "nothing") return `${what}: nothing to do`;
     if (leaf.state === "partly_refused") return `${what} partly refused`;

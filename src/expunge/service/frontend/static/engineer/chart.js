@@ -37,7 +37,7 @@ export class Chart {
     this.view = null; // null: as much as fits; else { centre, zoom } that somebody chose
     this.outside = h("span", { class: "muted", role: "status" });
     this.frame = h("div", { class: "chart-frame" }, this.svg, this.tip);
-    this.element = h("div", { class: "stack" }, this.frame, this.controls());
+    this.element = h("div", { class: "stack" }, this.controls(), this.frame);
     this.svg.addEventListener("pointermove", (event) => this.move(event));
     this.svg.addEventListener("pointerdown", (event) => this.grab(event));
     this.svg.addEventListener("pointerup", () => (this.held = null));

@@ -11,6 +11,7 @@ import { asCsv, asJsonLines } from "./export.js";
 import { headLine } from "./ledger_head.js";
 
 const LINES = 50;
+const MOST_PARTS = 5; // receipts of a summary that are listed in its line
 const TOGETHER = 3; // lines that say the same become one from so many on
 const ERASING = ["certified_zero", "decrement", "refitted", "emptied", "subject_erased", "erased", "dropped"];
 const SUMMARIES = ["subject_erased", "erased"];
@@ -104,6 +105,7 @@ async function lines(path, signal, { named = false, sort = "", filtered = false 
   const fits = (leaf) => sort !== "refused" || leaf.state === "refused" || leaf.state === "partly_refused";
   let cursor = null;
   let shown = 0;
+  const summaryOf = new Map();
   const guarded = (work) => async () => {
     replace(wrong);
     try {
@@ -120,7 +122,8 @@ async function lines(path, signal, { named = false, sort = "", filtered = false 
       cursor = page.next;
       found = found.concat(page.items.filter(fits));
     } while (!found.length && cursor !== null);
-    body.append(...together(found).flatMap((group) => (group.length < TOGETHER ? group.map((leaf) => line(leaf, named)) : grouped(group, named))));
+    const drawn = (group) => (group.length < TOGETHER ? group.map((leaf) => line(leaf, named)) : grouped(group, named, summaryOf));
+    body.append(...together(found, summaryOf).flatMap(drawn));
     shown += found.length;
     state.textContent = `${plural(shown, "line")}${cursor === null ? ", and no more" : ""}`;
     older.hidden = cursor === null;
@@ -156,11 +159,15 @@ async function lines(path, signal, { named = false, sort = "", filtered = false 
   );
 }
 
-// Neighbours that say the same of the same memory.
-function together(leaves) {
-  const same = (one, other) => ["kind", "state", "memory", "case", "actor"].every((part) => one[part] === other[part]);
+// Neighbours that say the same of the same memory, and neighbours that one summary sums up; `summaryOf` has the summary
+// of each leaf that has one above it.
+function together(leaves, summaryOf) {
+  const same = (one, other) =>
+    (summaryOf.has(one.index) && summaryOf.get(one.index) === summaryOf.get(other.index)) ||
+    ["kind", "state", "memory", "case", "actor"].every((part) => one[part] === other[part]);
   const groups = [];
   for (const leaf of leaves) {
+    for (const part of leaf.parts) summaryOf.set(part, leaf.index);
     if (groups.length && same(groups.at(-1)[0], leaf) && !SUMMARIES.includes(leaf.kind)) groups.at(-1).push(leaf);
     else groups.push([leaf]);
   }
@@ -168,7 +175,7 @@ function together(leaves) {
 }
 
 // One line for many, which opens to show them.
-function grouped(group, named) {
+function grouped(group, named, summaryOf) {
   const [newest, oldest] = [group[0], group.at(-1)];
   const rows = group.map((leaf) => line(leaf, named));
   for (const one of rows) {
@@ -190,16 +197,28 @@ function grouped(group, named) {
     },
     `${count(group.length)} times`,
   );
-  const sum = { ...newest, applied: group.reduce((total, leaf) => total + (leaf.applied ?? 0), 0) };
+  // Of parts that came out differently, none may be passed over.
+  const summary = summaryOf.get(newest.index);
+  const worst = group.find((leaf) => leaf.state === "refused") ?? newest;
+  const refused = group.filter((leaf) => leaf.state === "refused").length;
+  const mixed = new Set(group.map((leaf) => leaf.memory)).size > 1;
+  const sum = { ...worst, applied: group.reduce((total, leaf) => total + (leaf.applied ?? 0), 0) };
   const head = row(
     { class: "group-of-lines" },
     cell({ class: "leaf" }, `${oldest.index}–${newest.index}`),
     cell({ class: "muted" }, moment(oldest.time).slice(0, 10)),
-    cell({}, toggle, ": ", what(sum)),
-    named ? cell({}, memoryOf(newest)) : null,
+    cell(
+      {},
+      toggle,
+      ": ",
+      what(sum),
+      refused && refused < group.length ? ` in ${count(refused)} of them` : null,
+      summary === undefined ? null : h("span", { class: "muted" }, `, summed up by ${summary}`),
+    ),
+    named ? cell({}, mixed ? h("span", { class: "muted" }, "several") : memoryOf(newest)) : null,
     cell({}, newest.case ?? ""),
     cell({ class: "muted" }, newest.actor ?? ""),
-    cell({ class: "live-after" }, live(newest)),
+    cell({ class: "live-after" }, mixed ? "" : live(newest)),
   );
   return [head, ...rows];
 }
@@ -221,12 +240,14 @@ function what(leaf) {
 
 function line(leaf, named) {
   const href = leaf.kind === "subject_erased" ? `#/erased/${leaf.index}` : `#/ledger/${leaf.index}`;
-  const parts = leaf.parts.map((index, at) => [at ? ", " : "", h("a", { href: `#/ledger/${index}`, "aria-label": `Receipt ${index}, a part of ${leaf.index}` }, String(index))]);
+  const rest = leaf.parts.length - MOST_PARTS;
+  const shown = rest > 1 ? leaf.parts.slice(0, MOST_PARTS) : leaf.parts;
+  const parts = shown.map((index, at) => [at ? ", " : "", h("a", { href: `#/ledger/${index}`, "aria-label": `Receipt ${index}, a part of ${leaf.index}` }, String(index))]);
   return row(
     { "data-leaf": leaf.index },
     cell({ class: "leaf" }, h("a", { href, "aria-label": `Receipt ${leaf.index}` }, String(leaf.index))),
     cell({ class: "muted when" }, leaf.time ? moment(leaf.time) : ""),
-    cell({}, what(leaf), parts.length ? h("span", { class: "muted parts" }, " with receipts ", parts) : null),
+    cell({}, what(leaf), parts.length ? h("span", { class: "muted parts" }, " with receipts ", parts, rest > 1 ? [" and ", h("a", { href }, `${count(rest)} more`)] : null) : null),
     named ? cell({}, memoryOf(leaf)) : null,
     cell({}, leaf.case ?? ""),
     cell({ class: "muted" }, leaf.actor ?? ""),

@@ -5,12 +5,13 @@ import { plural } from "../numbers.js";
 import { get, Problem, post } from "../session.js";
 import { untilAnswered } from "./lost_answer.js";
 import { drop, endAt } from "./tab_erasures.js";
+import { largeName } from "./typed_name.js";
 
 const EVERY = 300; // milliseconds between looks at the progress
 
 // The result of the erasure that a record of this tab stands for. What ends it for good without one is thrown.
 export async function carryOut(record, element, signal) {
-  const shown = progressOf(record.order);
+  const shown = progressOf(record.order, record.subject);
   replace(element, shown.element);
   try {
     const result = await untilAnswered(() => askOnce(record, shown, element, signal), element, signal);
@@ -24,7 +25,7 @@ export async function carryOut(record, element, signal) {
 }
 
 // The same request gets the same answer: for a page that was loaded again.
-export const answerOf = (record) => askOnce(record, progressOf([]), null, undefined);
+export const answerOf = (record) => askOnce(record, progressOf([], record.subject), null, undefined);
 
 async function askOnce(record, shown, element, signal) {
   const headers = { "Idempotency-Key": record.key, Prefer: "wait=1" };
@@ -44,7 +45,7 @@ async function askOnce(record, shown, element, signal) {
 }
 
 // A line per memory, in the order in which they are edited.
-function progressOf(order) {
+function progressOf(order, subject) {
   const states = order.map(() => cell({ class: "muted" }, "waits"));
   const lines = order.map((name, at) => row({}, cell({}, name), states[at]));
   const count = h("p", { role: "status" }, "Erasing …");
@@ -52,10 +53,10 @@ function progressOf(order) {
   const element = h(
     "section",
     { class: "card stack", "aria-label": "Progress" },
-    h("h2", {}, "Erasing"),
+    largeName(subject),
     count,
     bar,
-    order.length ? table("by-memory", ["Memory", "State"], h("tbody", {}, lines)) : null,
+    order.length ? h("div", { class: "steps-of-erasure" }, table("by-memory", ["Memory", "State"], h("tbody", {}, lines))) : null,
     h("p", { class: "muted" }, "You may close this page: the erasure goes on, and its receipts are in the ledger."),
   );
   let last = -1;
@@ -66,6 +67,8 @@ function progressOf(order) {
     count.textContent = `${done} of ${plural(order.length, "memory", "memories")} done`;
     for (const [place, state] of states.entries())
       state.textContent = place < done ? "done" : place === done ? "erasing …" : "waits";
+    const list = element.querySelector(".steps-of-erasure");
+    if (list && lines[done]) list.scrollTop = lines[done].offsetTop - list.clientHeight / 2;
     announce(count.textContent);
   }
   return { element, at };

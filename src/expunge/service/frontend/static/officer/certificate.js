@@ -13,17 +13,20 @@ export function saveFile(name, content) {
 // `person`: the subject of an erasure and its salt, where this tab has them. The certificate can then name it.
 export function certificateActions(index, person = null) {
   const failed = h("div", { role: "status" });
+  const withMemories = h("input", { type: "checkbox" });
   const withName = h("input", { type: "checkbox", checked: person !== null });
   const save = (format, kind) =>
     h(
       "button",
       {
         type: "button",
+        class: format === "html" ? "primary" : null,
         async onclick({ currentTarget }) {
           currentTarget.disabled = true;
           replace(failed);
           try {
             const named = withName.checked && person ? { subject: person.subject, salt: person.salt } : {};
+            named.names = withMemories.checked;
             saveFile(`certificate-${index}.${format}`, await fileOf(`/v1/receipts/${index}/certificate`, { format, ...named }));
           } catch (error) {
             replace(failed, problem(error));
@@ -37,7 +40,9 @@ export function certificateActions(index, person = null) {
   return h(
     "div",
     { class: "stack certificate" },
-    h("div", { class: "row" }, save("html", "HTML"), save("pdf", "PDF"), person ? h("label", { class: "choice" }, withName, ` Name ${person.subject} on it`) : null),
+    h("div", { class: "row" }, save("html", "HTML"), save("pdf", "PDF"), person ? h("label", { class: "choice" }, withName, ` Name ${person.subject} on it`) : null,
+      h("label", { class: "choice" }, withMemories, " Names of memories on it"),
+    ),
     person ? h("p", { class: "muted" }, "With the name it is personal data itself: give it to this person alone.") : null,
     h(
       "p",

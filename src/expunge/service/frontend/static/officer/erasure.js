@@ -1,7 +1,7 @@
 // One erasure of a person, at its own address: what was done where, the certificate, and the proof.
 
 import { certificateActions } from "./certificate.js";
-import { cell, fact, h, row, table } from "../element.js";
+import { cell, fact, h, row } from "../element.js";
 import { receiptPanel } from "../ledger/receipt.js";
 import { count, moment, plural, short } from "../numbers.js";
 import { stateBadge, stateOfParts } from "../receipt_text.js";
@@ -10,6 +10,7 @@ import { toUtf8 } from "../verify/encoding.js";
 import { parseEnvelope, parseStatement } from "../verify/envelope.js";
 import { parseEvent } from "../verify/event.js";
 import { answerOf } from "./carry_out.js";
+import { longTable } from "./long_table.js";
 import { erasureAt } from "./tab_erasures.js";
 import { largeName, spelled } from "./typed_name.js";
 
@@ -46,6 +47,7 @@ export async function view([address], signal) {
       h("div", { class: "no-print" }, h("button", { type: "button", onclick: () => print() }, "Print this page")),
       person ? salt(person.result.salt) : null,
     ),
+    byMemory(memories),
     h("details", { class: "technical" }, h("summary", {}, "Technical details"), await receiptPanel(index, signal, false)),
     h("p", { class: "no-print" }, h("a", { class: "button", href: "#/erase" }, "Erase another person")),
   );
@@ -71,14 +73,6 @@ function summary({ index, time, memories, person, leaf = null }) {
   const reference = person?.case ?? leaf?.case;
   const state = stateOfParts(memories);
   const all = memories.reduce((sum, part) => sum + part.erased, 0);
-  const line = (part) =>
-    row(
-      {},
-      cell({}, h("b", {}, part.memory)),
-      cell({}, plural(part.erased, "entry", "entries")),
-      cell({ class: DONE[part.outcome] ? "kind refused" : "" }, DONE[part.outcome] ?? "Erased", part.reason ? `: ${part.reason}` : ""),
-      cell({}, part.index === null ? "" : h("a", { href: `#/ledger/${part.index}` }, `Receipt ${part.index}`)),
-    );
   return h(
     "section",
     { class: "card stack", "aria-label": "Erasure" },
@@ -95,8 +89,26 @@ function summary({ index, time, memories, person, leaf = null }) {
       fact("Store", session.about.origin),
       index === null ? null : fact("Receipt", h("a", { href: `#/ledger/${index}` }, `${count(index)}, in the ledger`)),
     ),
-    table("by-memory", ["Memory", "Erased", "What was done", "Receipt"], h("tbody", {}, memories.map(line))),
     person?.result.waiting ? h("p", { class: "note" }, `Not yet gone from the files: ${person.result.waiting}.`) : null,
+  );
+}
+
+// What was refused comes first.
+function byMemory(memories) {
+  const line = (part) =>
+    row(
+      {},
+      cell({}, h("b", {}, part.memory)),
+      cell({}, plural(part.erased, "entry", "entries")),
+      cell({ class: DONE[part.outcome] ? "kind refused" : "" }, DONE[part.outcome] ?? "Erased", part.reason ? `: ${part.reason}` : ""),
+      cell({}, part.index === null ? "" : h("a", { href: `#/ledger/${part.index}` }, `Receipt ${part.index}`)),
+    );
+  const ordered = [...memories].sort((one, other) => Boolean(DONE[other.outcome]) - Boolean(DONE[one.outcome]));
+  return h(
+    "section",
+    { class: "card stack", "aria-label": "Memory by memory" },
+    h("h2", {}, "Memory by memory"),
+    longTable("by-memory", ["Memory", "Erased", "What was done", "Receipt"], ordered.map(line)),
   );
 }
 
@@ -130,5 +142,5 @@ export function erasureResult({ result, person }) {
   if (result.index === null)
     return h("section", { class: "card stack", "aria-label": "Erasure" }, largeName(person.subject), h("p", {}, `No entry belongs to ${spelled(person.subject)}. Nothing was written.`));
   const memories = result.memories.map((part) => ({ ...part, erased: part.applied.length }));
-  return [summary({ index: null, time: null, memories, person: { ...person, result } }), h("section", { class: "card", "aria-label": "Salt" }, salt(result.salt))];
+  return [summary({ index: null, time: null, memories, person: { ...person, result } }), byMemory(memories), h("section", { class: "card", "aria-label": "Salt" }, salt(result.salt))];
 }

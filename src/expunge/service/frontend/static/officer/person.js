@@ -9,6 +9,7 @@ import { newIdempotencyKey, post, session } from "../session.js";
 import { takeArguments } from "../view_arguments.js";
 import { empty, loading, problem } from "../view_state.js";
 import { carryOut } from "./carry_out.js";
+import { someOf } from "./long_table.js";
 import { untilAnswered } from "./lost_answer.js";
 import { goes, memoriesThatLose, passedOver, whatIsThere } from "./person_preview.js";
 import { begin, drop, openErasure } from "./tab_erasures.js";
@@ -112,7 +113,7 @@ class Person {
         {},
         cell({ class: "who-found" }, h("code", { class: "exact" }, spelled(subject)), subject === text ? h("span", { class: "muted" }, " as you wrote it") : null),
         cell({}, plural(entries, "entry", "entries")),
-        cell({ class: "muted" }, Object.keys(memories).sort().join(", ")),
+        cell({ class: "muted" }, someOf(Object.keys(memories))),
         cell({}, h("button", { type: "button", "aria-label": `Look at ${subject}`, onclick: () => this.choose(subject, memories) }, "Look")),
       );
     return h(
@@ -171,7 +172,7 @@ class Person {
       { class: "ways" },
       field("Case number", number, "Your own reference, without a name in it."),
       field("Reason", reason, "Kept with the case number."),
-      field("When", wait, "Until then it can be cancelled under Requests."),
+      field("When", wait, "Later: until then it can be cancelled under Requests."),
     );
     const confirm = () => {
       const asked = {
@@ -196,6 +197,7 @@ class Person {
     this.asked = null;
     this.form.hidden = true;
     replace(this.found);
+    scrollTo(0, 0);
     try {
       const result = await carryOut(record, this.chosen, this.signal);
       announce("The erasure has ended");

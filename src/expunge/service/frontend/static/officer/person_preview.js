@@ -1,7 +1,8 @@
 // What the store has of one person, memory by memory, and what erasing it would do; and what an erasure passes over.
 
-import { cell, fact, h, row, table } from "../element.js";
+import { cell, fact, h, row } from "../element.js";
 import { count, percentAtMost, plural, quantity } from "../numbers.js";
+import { longTable, someOf } from "./long_table.js";
 import { spelled } from "./typed_name.js";
 
 const HAPPENS = {
@@ -18,7 +19,9 @@ export const memoriesThatLose = (seen) => Object.values(seen.memories).filter((o
 
 // `found`: the number of the person's entries by memory, where the search told it.
 export function whatIsThere(seen, found) {
-  const names = Object.keys(seen.memories);
+  // What stays comes first: it is what one has to know.
+  const stays = (name) => seen.memories[name].outcome === "refused";
+  const names = Object.keys(seen.memories).sort((one, other) => stays(other) - stays(one) || one.localeCompare(other, "en", { numeric: true }));
   const lines = names.map((name) => {
     const one = seen.memories[name];
     const own = found?.[name] ?? one.applied.length - one.derived.length;
@@ -33,7 +36,7 @@ export function whatIsThere(seen, found) {
     );
   });
   const headings = ["Memory", "Entries", "Made from them", "Holds", "Copies elsewhere", "What happens"];
-  return h("div", { class: "stack" }, table("by-memory", headings, h("tbody", {}, lines)), derived(seen), technical(seen));
+  return h("div", { class: "stack" }, longTable("by-memory", headings, lines), derived(seen), technical(seen));
 }
 
 // Entries of other people, too, that were made from the person's.
@@ -78,7 +81,7 @@ export function passedOver({ look_alikes: alike, not_searched: unsearched }, cho
       "li",
       { class: "row" },
       h("button", { type: "button", onclick: () => choose(subject) }, h("code", { class: "exact" }, spelled(subject))),
-      h("span", {}, `${plural(entries, "entry", "entries")} in ${(Array.isArray(memories) ? memories : Object.keys(memories)).join(", ")}`),
+      h("span", {}, `${plural(entries, "entry", "entries")} in ${someOf(memories)}`),
     );
   const without = ({ memory, unnamed, entries }) => `${memory} (${unnamed} of ${plural(entries, "entry", "entries")} without a name)`;
   return h(

@@ -14,15 +14,18 @@ export function leafFacts({ isEvent, stated, signer }, place, stamped, certifica
   const number = isEvent ? (stated.facts.memories ?? []).reduce((sum, { entries = 0 }) => sum + entries, 0) : stated.applied.count;
   const erasing = stateOf({ isEvent, stated }) !== null;
   const revealed = Object.entries(certificate?.revealed ?? {}).filter(([, shown]) => shown !== null);
-  const shown = revealed.map(([what]) => what);
+  const told = (what) => revealed.filter(([one]) => one === what).map(([, { text }]) => [LABELS[what], text]);
   return [
-    ...revealed.map(([what, { text }]) => [LABELS[what], text]),
-    ...(shown.includes("subject") ? [] : whose({ isEvent, stated })),
+    ...told("subject"),
+    ...(told("subject").length ? [] : whose({ isEvent, stated })),
     ["What", whatText({ isEvent, stated })],
     ["When", `${moment(stated.time)}, by the signer's clock`],
     ...(erasing ? [["How many", plural(number, "entry", "entries")]] : []),
+    ...(place.head ? [["Store", place.head.origin]] : []),
     ["Memory", stated.memory === null ? everywhere(stated, named) : named(stated.memory)],
-    ...(place.head ? [["Store", place.head.origin], ["Ledger", `leaf ${place.index} of ${place.head.size}`]] : []),
+    ...told("case"),
+    ...told("actor"),
+    ...(place.head ? [["Ledger", `leaf ${place.index} of ${place.head.size}`]] : []),
     ["Signed by", signer ?? "unknown"],
     ...witnessFacts(place),
     ...stamped.map(({ time, authority }) => ["Time stamp", `existed at the latest ${moment(time)}, by ${authority}`]),
@@ -33,12 +36,14 @@ const LABELS = { subject: "Who", case: "Case", actor: "Erased by" };
 
 // Of a person's erasure that names nobody: a commitment, which a salt opens.
 const whose = ({ isEvent, stated }) =>
-  isEvent && stated.event === "subject_erased" ? [["Who", "not named here: give the name and the salt below to see whether it is you"]] : [];
+  isEvent && stated.event === "subject_erased" ? [["Who", "not named here: give the name and the salt to see whether it is you"]] : [];
+
+const LISTED = 6;
 
 function everywhere({ facts }, named) {
-  const parts = facts.memories ?? [];
-  const memories = parts.map((part) => named(part.memory)).filter(Boolean);
-  return memories.length ? `the whole store: ${memories.join(", ")}` : "the whole store";
+  const memories = (facts.memories ?? []).map((part) => named(part.memory));
+  const rest = memories.length > LISTED ? `, and ${memories.length - LISTED} more` : "";
+  return memories.length ? `the whole store: ${memories.slice(0, LISTED).join(", ")}${rest}` : "the whole store";
 }
 
 export const witnessFacts = ({ cosigned = [], unchecked = [] }) => [
