@@ -128,7 +128,7 @@ def erasure(camera: Camera) -> None:
     with camera.opened("#/erase") as page:
         page.get_by_label("Who is to be erased?").fill(PATIENT)
         page.get_by_role("button", name="Search").click()
-        page.get_by_role("button", name=f"Look at {PATIENT}").click()
+        page.get_by_role("button", name=f"See what there is of {PATIENT}").click()
         page.get_by_label("Case number").fill("DSR-2026-114")
         page.get_by_label("Reason").select_option(label="The person asked for it")
         page.locator(".person").scroll_into_view_if_needed()

@@ -276,7 +276,7 @@ def look_at(page: Page, name: str, *, search: str | None = None) -> Locator:
     """Find a person on the officer's view, and look at what there is of them."""
     page.get_by_label("Who is to be erased?").fill(search or name)
     page.get_by_role("button", name="Search").click()
-    page.get_by_role("button", name=f"Look at {name}", exact=True).click()
+    page.get_by_role("button", name=f"See what there is of {name}", exact=True).click()
     person = page.get_by_role("region", name="Person")
     expect(person.locator(".large-name")).to_be_visible()
     return person

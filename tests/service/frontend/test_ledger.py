@@ -183,6 +183,10 @@ def test_the_ledger_is_filtered_saved_and_linked_to(visitor: Visitor) -> None:
     assert page.url.endswith("#/ledger?sort=persons&case=dsr-77")
     page.reload()
     expect(lines).to_have_count(1)
+    for name, number in (("Last month", 0), ("This month", 1)):
+        filters.get_by_role("link", name=name).click()
+        expect(lines).to_have_count(number)
+    assert re.search(r"sort=persons&.*from=\d{4}-\d\d-01&to=\d{4}-\d\d-(28|29|30|31)", page.url)
     part = job["result"]["memories"][0]["index"]
     lines.first.get_by_role("link", name=f"Receipt {part}, a part of {index}").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Receipt {part}")

@@ -83,7 +83,7 @@ def erase_by_keyboard(visit: Visitor) -> None:
     pressed(visit, "Who is to be erased?", "searchbox", "byron")
     press(visit, "Enter")
     expect(visit.page.get_by_role("region", name="Found")).to_be_visible()
-    pressed(visit, "Look at Ada Byron")
+    pressed(visit, "See what there is of Ada Byron")
     expect(visit.page.get_by_role("region", name="Person")).to_be_visible()
     pressed(visit, "Case number", "textbox", "DSR-2026-114")
     tab_to(visit, "Reason", "combobox")
@@ -321,7 +321,7 @@ def test_a_token_that_may_only_erase_erases_by_the_exact_name(window: Browser, h
         page = visit.page
         expect(page.get_by_role("heading", level=1)).to_have_text("Erase a person")
         page.get_by_label("Who is to be erased?").fill("Exact")
-        page.get_by_role("button", name="Look").click()
+        page.get_by_role("button", name="See what there is").click()
         expect(page.get_by_role("region", name="Person").get_by_role("row").nth(1)).to_contain_text("not shown")
         confirm(page, "Exact")
         expect(page.locator(".state.applied").first).to_be_visible()

@@ -73,8 +73,7 @@ function filters(asked) {
   const inputs = { sort, memory: text("memory"), from: day("from"), to: day("to"), case: text("case"), actor: text("actor") };
   const show = (event) => {
     event.preventDefault();
-    const query = new URLSearchParams(Object.entries(inputs).map(([name, input]) => [name, input.value.trim()]).filter(([, value]) => value));
-    location.hash = `#/ledger${query.size ? `?${query}` : ""}`;
+    location.hash = addressOfLines(Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, input.value.trim()])));
   };
   return h(
     "form",
@@ -93,9 +92,23 @@ function filters(asked) {
       "div",
       { class: "row" },
       h("button", { type: "submit", class: "primary" }, "Show"),
+      h("a", { href: addressOfLines({ ...asked, ...month(0) }) }, "This month"),
+      h("a", { href: addressOfLines({ ...asked, ...month(-1) }) }, "Last month"),
       Object.values(asked).some(Boolean) ? h("a", { href: "#/ledger" }, "Show everything") : null,
     ),
   );
+}
+
+function addressOfLines(asked) {
+  const query = new URLSearchParams(Object.entries(asked).filter(([, value]) => value));
+  return `#/ledger${query.size ? `?${query}` : ""}`;
+}
+
+// First and last day of this month, or of one before it.
+function month(offset) {
+  const now = new Date();
+  const day = (months, date) => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + months, date)).toISOString().slice(0, 10);
+  return { from: day(offset, 1), to: day(offset + 1, 0) };
 }
 
 async function lines(path, signal, { named = false, sort = "", filtered = false }) {

@@ -57,7 +57,7 @@ class Person {
       h(
         "div",
         { class: "row" },
-        h("button", { type: "submit", class: "primary" }, reads ? "Search" : "Look"),
+        h("button", { type: "submit", class: "primary" }, reads ? "Search" : "See what there is"),
         h("span", { class: "muted" }, "Searching changes nothing."),
       ),
     );
@@ -114,7 +114,7 @@ class Person {
         cell({ class: "who-found" }, h("code", { class: "exact" }, spelled(subject)), subject === text ? h("span", { class: "muted" }, " as you wrote it") : null),
         cell({}, plural(entries, "entry", "entries")),
         cell({ class: "muted" }, someOf(Object.keys(memories))),
-        cell({}, h("button", { type: "button", "aria-label": `Look at ${subject}`, onclick: () => this.choose(subject, memories) }, "Look")),
+        cell({}, h("button", { type: "button", "aria-label": `See what there is of ${subject}`, onclick: () => this.choose(subject, memories) }, "See what there is")),
       );
     return h(
       "section",
