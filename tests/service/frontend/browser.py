@@ -113,7 +113,8 @@ def serving(
         if with_memories:
             create_memories(store)
         token, _ = Tokens(store).create(SCOPES)
-    app = create_app(Settings(url, key, report=report))
+    # What has ended is erased when a test asks for it, and not by itself in between.
+    app = create_app(Settings(url, key, report=report, retain_seconds=0.0))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

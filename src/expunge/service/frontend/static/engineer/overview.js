@@ -57,7 +57,13 @@ const COLUMNS = [
 ];
 const ROWS = 50;
 const KEY = () =>
-  h("ul", { class: "legend small", "aria-label": "Groups" }, Object.keys(GROUPS).filter((group) => group !== "erased").map((group) => h("li", { title: GROUPS[group].about }, mark(group), GROUPS[group].label)));
+  h(
+    "ul",
+    { class: "legend small", "aria-label": "Groups" },
+    Object.entries(GROUPS)
+      .filter(([group]) => group !== "erased")
+      .map(([group, { about, label }]) => h("li", { title: about }, mark(group), label)),
+  );
 
 // All of them in one table, with a search and columns to sort by; the first is the last that was sorted by.
 class Overview {
@@ -125,7 +131,7 @@ function line(memory) {
     cell(
       { class: "groups" },
       h("div", { class: "split", "aria-hidden": "true" }, present.map(([group, size]) => slice(group, size / total))),
-      h("ul", { class: "legend small" }, present.map(([group, size]) => h("li", { title: GROUPS[group].label }, mark(group), count(size), h("span", { class: "hidden" }, ` ${GROUPS[group].label}`)))),
+      h("ul", { class: "legend small" }, present.map(([group, size]) => numberOf(group, size))),
     ),
     cell({ "data-label": "can go" }, memory.size ? count(memory.deletable) : ""),
     cell({ "data-label": "certificates" }, pruned ? `${count(pruned - memory.expired)} valid${memory.expired ? `, ${count(memory.expired)} ended` : ""}` : ""),
@@ -133,6 +139,9 @@ function line(memory) {
     cell({ "data-label": "coordinates" }, count(memory.dimension)),
   );
 }
+
+const numberOf = (group, size) =>
+  h("li", { title: GROUPS[group].label }, mark(group), count(size), h("span", { class: "hidden" }, ` ${GROUPS[group].label}`));
 
 function slice(group, fraction) {
   const part = h("span", { class: group });

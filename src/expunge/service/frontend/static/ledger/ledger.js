@@ -238,7 +238,7 @@ function grouped(group, named, summaryOf) {
 
 const live = (leaf) => (leaf.live === null || leaf.live === undefined ? "" : count(leaf.live));
 const memoryOf = (leaf) =>
-  leaf.name ?? (leaf.memory ? h("span", { class: "muted" }, "dropped since") : SUMMARIES.includes(leaf.kind) ? h("span", { class: "muted" }, "all") : "");
+  leaf.name ?? h("span", { class: "muted" }, leaf.memory ? "dropped since" : SUMMARIES.includes(leaf.kind) ? "all" : "");
 
 function what(leaf) {
   const refused = leaf.state === "refused" || leaf.state === "partly_refused";
@@ -255,12 +255,15 @@ function line(leaf, named) {
   const href = leaf.kind === "subject_erased" ? `#/erased/${leaf.index}` : `#/ledger/${leaf.index}`;
   const rest = leaf.parts.length - MOST_PARTS;
   const shown = rest > 1 ? leaf.parts.slice(0, MOST_PARTS) : leaf.parts;
-  const parts = shown.map((index, at) => [at ? ", " : "", h("a", { href: `#/ledger/${index}`, "aria-label": `Receipt ${index}, a part of ${leaf.index}` }, String(index))]);
+  const part = (index) =>
+    h("a", { href: `#/ledger/${index}`, "aria-label": `Receipt ${index}, a part of ${leaf.index}` }, String(index));
+  const parts = shown.map((index, at) => [at ? ", " : "", part(index)]);
+  const more = rest > 1 ? [" and ", h("a", { href }, `${count(rest)} more`)] : null;
   return row(
     { "data-leaf": leaf.index },
     cell({ class: "leaf" }, h("a", { href, "aria-label": `Receipt ${leaf.index}` }, String(leaf.index))),
     cell({ class: "muted when" }, leaf.time ? moment(leaf.time) : ""),
-    cell({}, what(leaf), parts.length ? h("span", { class: "muted parts" }, " with receipts ", parts, rest > 1 ? [" and ", h("a", { href }, `${count(rest)} more`)] : null) : null),
+    cell({}, what(leaf), parts.length ? h("span", { class: "muted parts" }, " with receipts ", parts, more) : null),
     named ? cell({}, memoryOf(leaf)) : null,
     cell({}, leaf.case ?? ""),
     cell({ class: "muted" }, leaf.actor ?? ""),

@@ -40,7 +40,12 @@ export function certificateActions(index, person = null) {
   return h(
     "div",
     { class: "stack certificate" },
-    h("div", { class: "row" }, save("html", "HTML"), save("pdf", "PDF"), person ? h("label", { class: "choice" }, withName, ` Name ${person.subject} on it`) : null,
+    h(
+      "div",
+      { class: "row" },
+      save("html", "HTML"),
+      save("pdf", "PDF"),
+      person ? h("label", { class: "choice" }, withName, ` Name ${person.subject} on it`) : null,
       h("label", { class: "choice" }, withMemories, " Names of memories on it"),
     ),
     person ? h("p", { class: "muted" }, "With the name it is personal data itself: give it to this person alone.") : null,

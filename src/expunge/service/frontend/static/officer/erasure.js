@@ -129,7 +129,13 @@ function salt(text) {
   return h(
     "dl",
     { class: "facts" },
-    fact("Salt", h("code", { title: text }, short(text)), " ", h("button", { type: "button", class: "quiet no-print", onclick: copy }, "Copy"), copied),
+    fact(
+      "Salt",
+      h("code", { title: text }, short(text)),
+      " ",
+      h("button", { type: "button", class: "quiet no-print", onclick: copy }, "Copy"),
+      copied,
+    ),
     fact(
       "",
       h("span", { class: "muted" }, "It opens the ledger's commitment to the name. The certificate with the name has it; the service keeps it for seven days, encrypted under the key of this request, which only this tab has."),
@@ -140,7 +146,16 @@ function salt(text) {
 // The same where the token may not read the ledger: what the answer itself said.
 export function erasureResult({ result, person }) {
   if (result.index === null)
-    return h("section", { class: "card stack", "aria-label": "Erasure" }, largeName(person.subject), h("p", {}, `No entry belongs to ${spelled(person.subject)}. Nothing was written.`));
+    return h(
+      "section",
+      { class: "card stack", "aria-label": "Erasure" },
+      largeName(person.subject),
+      h("p", {}, `No entry belongs to ${spelled(person.subject)}. Nothing was written.`),
+    );
   const memories = result.memories.map((part) => ({ ...part, erased: part.applied.length }));
-  return [summary({ index: null, time: null, memories, person: { ...person, result } }), byMemory(memories), h("section", { class: "card", "aria-label": "Salt" }, salt(result.salt))];
+  return [
+    summary({ index: null, time: null, memories, person: { ...person, result } }),
+    byMemory(memories),
+    h("section", { class: "card", "aria-label": "Salt" }, salt(result.salt)),
+  ];
 }

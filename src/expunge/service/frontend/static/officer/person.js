@@ -61,7 +61,15 @@ class Person {
         h("span", { class: "muted" }, "Searching changes nothing."),
       ),
     );
-    this.element = h("div", { class: "stack officer" }, h("h1", {}, "Erase a person"), session.may("read", "audit") ? headLine() : null, this.form, this.found, this.chosen);
+    this.element = h(
+      "div",
+      { class: "stack officer" },
+      h("h1", {}, "Erase a person"),
+      session.may("read", "audit") ? headLine() : null,
+      this.form,
+      this.found,
+      this.chosen,
+    );
     const { subject } = takeArguments();
     const open = openErasure();
     if (open) this.takeUp(open);
@@ -108,13 +116,21 @@ class Person {
         `Nobody in the store is called “${spelled(text.trim())}”, or nearly so.`,
         "Try a part of the name, or the number that your records use. What is not there needs no erasing.",
       );
+    const see = (subject, memories) => {
+      const choose = () => this.choose(subject, memories);
+      return h("button", { type: "button", "aria-label": `See what there is of ${subject}`, onclick: choose }, "See what there is");
+    };
     const line = ({ subject, entries, memories }) =>
       row(
         {},
-        cell({ class: "who-found" }, h("code", { class: "exact" }, spelled(subject)), subject === text ? h("span", { class: "muted" }, " as you wrote it") : null),
+        cell(
+          { class: "who-found" },
+          h("code", { class: "exact" }, spelled(subject)),
+          subject === text ? h("span", { class: "muted" }, " as you wrote it") : null,
+        ),
         cell({}, plural(entries, "entry", "entries")),
         cell({ class: "muted" }, someOf(Object.keys(memories))),
-        cell({}, h("button", { type: "button", "aria-label": `See what there is of ${subject}`, onclick: () => this.choose(subject, memories) }, "See what there is")),
+        cell({}, see(subject, memories)),
       );
     return h(
       "section",
@@ -215,14 +231,13 @@ class Person {
     const again = openErasure()
       ? h("button", { type: "button", class: "primary", onclick: () => this.erase(record) }, "Try the rest again")
       : h("button", { type: "button", class: "primary", onclick: () => this.lookAgain(record.subject) }, "Look again");
-    const changed = error.status === 412 ? "Other entries would go now than those that you saw. Nothing was erased." : null;
     replace(
       this.chosen,
       h(
         "section",
         { class: "card stack", "aria-label": "Erasure" },
         largeName(record.subject),
-        changed ? h("div", { class: "problem", role: "alert" }, h("p", { class: "problem-title" }, "The store has changed"), h("p", {}, changed)) : problem(error),
+        error.status === 412 ? changed() : problem(error),
         h("div", { class: "row" }, again, openErasure() ? this.giveUp(record) : null),
       ),
     );
@@ -283,3 +298,11 @@ class Person {
     }
   }
 }
+
+const changed = () =>
+  h(
+    "div",
+    { class: "problem", role: "alert" },
+    h("p", { class: "problem-title" }, "The store has changed"),
+    h("p", {}, "Other entries would go now than those that you saw. Nothing was erased."),
+  );

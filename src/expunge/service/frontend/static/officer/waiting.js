@@ -98,7 +98,11 @@ async function holds(signal, again) {
     );
   };
   const list = items.length
-    ? h("section", { class: "card stack", "aria-label": "Holds" }, table("holds", ["Hold", "Memory", "Whom or what it keeps", "Reason", ""], h("tbody", {}, items.map(line))))
+    ? h(
+        "section",
+        { class: "card stack", "aria-label": "Holds" },
+        table("holds", ["Hold", "Memory", "Whom or what it keeps", "Reason", ""], h("tbody", {}, items.map(line))),
+      )
     : empty("No hold is in force.", "A hold keeps what it names from being erased until it is released.");
   return [list, wrong, newHold(wrong, again)];
 }
@@ -122,7 +126,13 @@ function newHold(wrong, again) {
       },
     },
     h("h2", {}, "Place a hold"),
-    h("div", { class: "ways" }, field("Memory", memory), field("Person", subject, "Exactly as the records have the name."), field("Reason", reason, "Not in the ledger.")),
+    h(
+      "div",
+      { class: "ways" },
+      field("Memory", memory),
+      field("Person", subject, "Exactly as the records have the name."),
+      field("Reason", reason, "Not in the ledger."),
+    ),
     h("div", {}, h("button", { type: "submit" }, "Place the hold")),
   );
 }
