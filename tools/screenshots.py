@@ -118,16 +118,24 @@ def certificates(camera: Camera) -> None:
 
 
 def erasure(camera: Camera) -> None:
-    """A patient before and after."""
+    """A patient in one memory, and in all of them before and after."""
     with camera.opened("#/m/icu-plane/erase") as page:
         page.get_by_label("A subject, in this memory").check()
         page.get_by_label("Whose entries").fill(PATIENT)
         page.get_by_role("button", name="Preview").click()
         page.wait_for_selector("svg.chart path.mark.erased")
         take(page, "page-preview")
+    with camera.opened("#/erase") as page:
+        page.get_by_label("Who is to be erased?").fill(PATIENT)
+        page.get_by_role("button", name="Search").click()
+        page.get_by_role("button", name=f"See what there is of {PATIENT}").click()
+        page.get_by_label("Case number").fill("DSR-2026-114")
+        page.get_by_label("Reason").select_option(label="The person asked for it")
+        page.locator(".person").scroll_into_view_if_needed()
+        take(page, "page-person")
+        page.get_by_label("Type the name to confirm").fill(PATIENT)
         page.get_by_role("button", name=re.compile("for good")).click()
-        page.wait_for_selector(".verdict.passed")
-        page.locator(".done").scroll_into_view_if_needed()
+        page.wait_for_selector(".erasure")
         take(page, "page-erased")
 
 

@@ -55,6 +55,7 @@ DECIDED: dict[tuple[str, str], set[str]] = {
     ("DELETE", "/v1/erasures/{leaf}"): ERASE,
     ("POST", "/v1/retention"): ERASE,
     ("POST", "/v1/subjects/export"): READ,
+    ("POST", "/v1/subjects/search"): READ,
     ("GET", "/v1/cases"): AUDIT | ADMIN,
     ("POST", "/v1/cases/erase"): ADMIN,
     ("POST", "/v1/verify"): AUDIT | ADMIN,
@@ -83,7 +84,7 @@ DECIDED: dict[tuple[str, str], set[str]] = {
 OPEN = {"/docs", "/docs/style.css", "/health", "/ready", "/", "/page", "/report/{ticket}/{path:path}"}
 STORE_WIDE = {
     *("/metrics", "/v1/erasures", "/v1/erasures/{leaf}", "/v1/verify", "/v1/vacuum"),
-    *("/v1/retention", "/v1/subjects/export", "/v1/cases", "/v1/cases/erase"),
+    *("/v1/retention", "/v1/subjects/export", "/v1/subjects/search", "/v1/cases", "/v1/cases/erase"),
     *("/v1/mirrors/{mirror}/sync", "/v1/mirrors/{mirror}", "/v1/tokens", "/v1/tokens/{token}"),
 }
 FILLED = {"{name}": "icu", "{entry:path}": "e1", "{index}": "0", "{job}": "x", "{number}": "12345", "{leaf}": "999"}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from expunge.store.erasure_plan import closure_digest
 from service.service_client import ServiceClient
 
 WAIT: dict[str, Any] = {"Prefer": "wait=30"}
@@ -64,7 +65,9 @@ def test_a_token_that_may_only_erase_is_told_of_nobody_else(clinic: ServiceClien
     assert len({answer[:2] for answer in answers}) == 1
     assert all(sent == answers[0][2] for *_, sent in answers)
     told, job = (json.loads(text) for text in answers[0][:2])
-    assert told == {"memories": {}, "not_searched": None, "look_alikes": None}
+    assert told.pop("digest") == closure_digest([])
+    nothing = dict.fromkeys(("not_searched", "look_alikes", "holds", "mirrors"))
+    assert told == {"memories": {}, "order": [], **nothing}
     assert (job["state"], job["result"]["complete"], job["result"]["memories"]) == ("done", True, [])
     assert [job["result"][name] for name in ("index", "salt", "earlier", "not_searched", "look_alikes")] == [None] * 5
     assert clinic.store.size == size

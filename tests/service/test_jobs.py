@@ -64,6 +64,55 @@ def test_a_dry_run_of_an_erasure(service: ServiceClient) -> None:
     assert nobody["memories"] == {}
 
 
+def test_an_erasure_takes_what_was_previewed_or_nothing(service: ServiceClient) -> None:
+    """`If-Match` with the tag of the preview: another entry of the person is noticed, and other people's are not."""
+    body, store = {"subject": "patient-1"}, service.store
+    seen = service.request("POST", "/v1/erasures?dry_run=true", body)
+    tag = seen.headers["etag"]
+    assert tag == f'"{seen.json()["digest"]}"'
+    assert seen.json()["order"] == ["icu", "other", "plane"]
+    store["plane"].admit([0.1, 0.2], [1.0] * store["plane"].values.shape[1], subject="patient-2")
+    assert service.request("POST", "/v1/erasures?dry_run=true", body).headers["etag"] == tag
+    store["plane"].admit([0.2, 0.1], [1.0] * store["plane"].values.shape[1], subject="patient-1", id="late")
+    size = store.size
+    stale = service.request("POST", "/v1/erasures", body, If_Match=tag, Idempotency_Key="one", **WAIT)
+    assert (stale.status_code, stale.json()["code"], store.size) == (412, "stale", size)
+    tag = service.request("POST", "/v1/erasures?dry_run=true", body).headers["etag"]
+    done = service.request("POST", "/v1/erasures", body, If_Match=tag, Idempotency_Key="two", status=200, **WAIT)
+    assert done["result"]["complete"]
+    # The same request again gets the same answer, though its preview is long gone.
+    assert service.request("POST", "/v1/erasures", body, If_Match=tag, Idempotency_Key="two", **WAIT).json() == done
+    assert service.request("POST", "/v1/erasures?dry_run=true", body, If_Match=tag).status_code == 422
+
+
+def test_what_comes_in_on_the_way_stays_and_is_told(service: ServiceClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, number = service.store, 0
+    digest = store.erase_subject("patient-1", dry_run=True).digest
+
+    def admit(done: int, total: int) -> None:
+        nonlocal number
+        number += 1
+        if done == 2:
+            store["plane"].admit([0.2, 0.1], [1.0] * store["plane"].values.shape[1], subject="patient-1", id="late")
+
+    done = store.erase_subject("patient-1", expected=digest, progress=admit)
+    assert [part.outcome == "failed" for part in done.memories] == [False, False, True]
+    assert not done.complete
+    assert store["plane"].has_subject("patient-1")
+    assert not store["icu"].has_subject("patient-1")
+    store.verify()
+
+
+def test_a_preview_tells_what_is_in_the_way_to_those_who_may_read(service: ServiceClient) -> None:
+    hold = service.store.hold("icu", subject="patient-1", reason="a case")
+    path, body = "/v1/erasures?dry_run=true", {"subject": "patient-1"}
+    seen = service.request("POST", path, body, status=200)
+    assert seen["holds"] == {"icu": [hold.number], "other": [], "plane": []}
+    assert seen["mirrors"] == {"icu": [], "other": [], "plane": []}
+    told = service.request("POST", path, body, scopes=("erase",), status=200)
+    assert (told["holds"], told["mirrors"]) == (None, None)
+
+
 def test_a_repeated_erasure_is_the_same_job(service: ServiceClient) -> None:
     first = service.request(
         "POST", "/v1/erasures", {"subject": "patient-1"}, status=200, Idempotency_Key="once", **WAIT

@@ -69,6 +69,7 @@ def _erase(store: Store, spec: dict[str, Any], progress: Progress) -> dict[str, 
         salt=None if salt is None else bytes.fromhex(salt),
         look_alikes=False,
         derived=spec.get("derived", "erase"),
+        expected=spec.get("expected"),
         case=spec.get("case"),
         actor=spec.get("actor"),
     )

@@ -9,7 +9,7 @@ salts. Once the row and its secret are erased, nobody can open the commitments.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -28,10 +28,20 @@ from expunge.store.backends.tables import cases, leaves, secrets
 from expunge.store.encryption import decrypt, encrypt, new_secret
 from expunge.store.ledger_tables import asked_number, read_leaf
 
-__all__ = ["Case", "case_of_leaf", "erase_cases", "leaf_time", "read_cases", "write_case", "write_cases"]
+__all__ = [
+    "Case",
+    "case_of_leaf",
+    "cases_of_leaves",
+    "erase_cases",
+    "leaf_time",
+    "read_cases",
+    "write_case",
+    "write_cases",
+]
 
 # Numbers in one query: always as many, so that it is compiled once.
 _AT_ONCE = 16
+_LEAVES_AT_ONCE = 500
 _PLACES = [f"number{place}" for place in range(_AT_ONCE)]
 _THERE = select(cases.c.number).where(
     cases.c.number.in_([bindparam(name, type_=cases.c.number.type) for name in _PLACES])
@@ -140,6 +150,21 @@ def case_of_leaf(connection: CheckedConnection, index: int) -> Case | None:
     """The case of one leaf; None where it has none, and where that was erased."""
     number = asked_number(read_leaf(connection, index).statement)
     return None if number is None else read_cases(connection, number).get(number)
+
+
+def cases_of_leaves(connection: CheckedConnection, indices: Sequence[int]) -> dict[int, Case]:
+    """The cases of some leaves, by the leaf; of each without the other leaves that it has."""
+    wanted = (
+        select(leaves.c.number.label("leaf"), cases.c.number, cases.c.content, secrets.c.secret)
+        .join(cases, cases.c.number == leaves.c.asked)
+        .join(secrets, secrets.c.number == cases.c.number)
+    )
+    found = {}
+    for start in range(0, len(indices), _LEAVES_AT_ONCE):
+        part = indices[start : start + _LEAVES_AT_ONCE]
+        for row in connection.rows(wanted.where(leaves.c.number.in_(part))):
+            found[row.leaf] = replace(_case(row), leaves=(row.leaf,))
+    return found
 
 
 def erase_cases(

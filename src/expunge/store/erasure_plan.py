@@ -134,6 +134,15 @@ class Plan:
         """The `closure_digest` of what goes, and of what would go but for a hold."""
         return closure_digest(self.known)
 
+    def seen(self, store: Store) -> frozenset[Node]:
+        """Every entry that goes or would but for a hold, those that nothing was made from included."""
+        found = set(self.known)
+        for part in self.parts.values():
+            # It is damaged, or was dropped: the edit of the part will say so.
+            with suppress(VerificationError, StoreError, InputError):
+                found.update((part.uuid, name) for name in store[part.name].look(part.names_in))
+        return frozenset(found)
+
     def order(self) -> list[Part]:
         """The parts, derived entries before their sources as far as memories can be put in order; by name otherwise."""
         needs: dict[str, set[str]] = {uuid: set() for uuid in self.parts}

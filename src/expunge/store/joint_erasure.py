@@ -79,13 +79,19 @@ def erase_parts(
     """Edit memory after memory; what became of each that had something to erase.
 
     ``expected`` has, by UUID, digests that the caller has seen. Stale is raised where one is no longer the stored one,
-    and, if the erasure is ``bound`` to the plan, where something that is not in it would go.
+    and, if the erasure is ``bound`` to the plan, where something that is not in it would go. An erasure of a subject,
+    which expects no digests, has failed in that memory where others have been edited already.
     """
     parts, done = plan.order(), []
     for number, part in enumerate(parts):
         if progress is not None:
             progress(number, len(parts))
-        done.append(_erase_part(store, part, plan, key, asked, (expected or {}).get(part.uuid), bound))
+        try:
+            done.append(_erase_part(store, part, plan, key, asked, (expected or {}).get(part.uuid), bound))
+        except Stale as problem:
+            if expected is not None or not any(done):
+                raise
+            done.append(MemoryErasure(part.name, part.uuid, "failed", None, str(problem)))
         crash_point("part_done")
     if progress is not None:
         progress(len(parts), len(parts))

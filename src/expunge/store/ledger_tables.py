@@ -65,6 +65,9 @@ _UPDATE_FRONTIER = update(ledger).values(
 )
 _NODE_HASH = select(nodes.c.hash).where(nodes.c.level == bindparam("l"), nodes.c.number == bindparam("n"))
 
+# Numbers in one query.
+_LEAVES_AT_ONCE = 500
+
 
 SignedStatement: TypeAlias = tuple[bytes, int | None]
 """An envelope, and the number of the row that opens its case."""
@@ -308,9 +311,15 @@ def newest_leaves(
     memories: Collection[str] | None = None,
     kinds: Collection[str] | None = None,
     before: int | None = None,
+    since: int | None = None,
+    among: Sequence[int] | None = None,
     limit: int | None = None,
 ) -> list[Leaf]:
-    """Leaves from the newest back: of these memories and kinds where they are given, with an index below `before`."""
+    """Leaves from the newest back: of these memories and kinds, and `among` these indices, where they are given, with
+    an index below `before`, and `since` or above.
+    """
+    if among is not None:
+        return _newest_among(connection, among, memories=memories, kinds=kinds, before=before, since=since, limit=limit)
     wanted = select(leaves).order_by(leaves.c.number.desc()).limit(limit)
     if memories is not None:
         wanted = wanted.where(leaves.c.memory.in_(memories))
@@ -318,7 +327,33 @@ def newest_leaves(
         wanted = wanted.where(leaves.c.kind.in_(kinds))
     if before is not None:
         wanted = wanted.where(leaves.c.number < before)
+    if since is not None:
+        wanted = wanted.where(leaves.c.number >= since)
     return [_leaf(row) for row in connection.rows(wanted)]
+
+
+def _newest_among(
+    connection: CheckedConnection,
+    among: Sequence[int],
+    *,
+    memories: Collection[str] | None,
+    kinds: Collection[str] | None,
+    before: int | None,
+    since: int | None,
+    limit: int | None,
+) -> list[Leaf]:
+    """Some at a time, because a query takes only so many numbers."""
+    fits = [one for one in among if (before is None or one < before) and (since is None or one >= since)]
+    left, found = sorted(fits, reverse=True), list[Leaf]()
+    while left and (limit is None or len(found) < limit):
+        part, left = left[:_LEAVES_AT_ONCE], left[_LEAVES_AT_ONCE:]
+        wanted = select(leaves).where(leaves.c.number.in_(part)).order_by(leaves.c.number.desc())
+        found += [
+            _leaf(row)
+            for row in connection.rows(wanted)
+            if (memories is None or row.memory in memories) and (kinds is None or row.kind in kinds)
+        ]
+    return found[:limit]
 
 
 def _leaf(row: Any) -> Leaf:

@@ -38,7 +38,7 @@ from expunge.store.backends.connect import url_without_password
 from expunge.store.backends.database import CheckedConnection, Database, LedgerObserver, VacuumResult
 from expunge.store.backends.schema_version import check_schema, schema_version
 from expunge.store.backends.tables import memories
-from expunge.store.cases import Case, case_of_leaf, erase_cases, read_cases
+from expunge.store.cases import Case, case_of_leaf, cases_of_leaves, erase_cases, leaf_time, read_cases
 from expunge.store.derivations import DerivationReader
 from expunge.store.due_erasures import PendingErasure, cancel_erasure, due_time, read_erasures, request_erasure
 from expunge.store.edits.edit_transaction import MemoryContext
@@ -46,7 +46,7 @@ from expunge.store.edits.group_commit import GroupCommits
 from expunge.store.edits.idempotency import Request, peppered_key, same_entries
 from expunge.store.erasure_summary import JointErasure
 from expunge.store.identity import Identity
-from expunge.store.joint_erasure import JointPreview, preview_parts, refuse_derived
+from expunge.store.joint_erasure import JointPreview
 from expunge.store.key_rotation import RevocationReason, add_key, revoke_key
 from expunge.store.key_table import StoreKey, read_keys
 from expunge.store.ledger_proofs import prove_extension, prove_inclusion, sign_checkpoint_of
@@ -74,10 +74,10 @@ from expunge.store.subject_erasure import (
     carry_out,
     erase_subject,
     find_summary,
-    plan_of_subject,
+    preview_subject,
 )
 from expunge.store.subject_map import SubjectMap, Subjects
-from expunge.store.subject_search import SubjectSearch
+from expunge.store.subject_search import LookAlike, SubjectSearch
 from expunge.types import Progress, Rows
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ class ErasureOptions(TypedDict, total=False):
     salt: bytes | None
     look_alikes: bool
     derived: DerivedChoice
+    expected: str | None
     case: str | None
     actor: str | None
 
@@ -332,6 +333,7 @@ class Store:
         salt: bytes | None = None,
         look_alikes: bool = True,
         derived: DerivedChoice = "erase",
+        expected: str | None = None,
         case: str | None = None,
         actor: str | None = None,
     ) -> SubjectErasure | PendingErasure | SubjectPreview:
@@ -347,6 +349,10 @@ class Store:
         with ``look_alikes`` the subjects that differ only by what is often a slip (`find_subject`); erase each that is
         the same person by its own name.
 
+        ``expected`` is the `SubjectPreview.digest` that the caller has seen. Where other entries would go, Stale is
+        raised, and nothing was done; a memory that more came into while others were edited is left as it is, and the
+        summary says so.
+
         If the process dies on the way, repeat the call under the same idempotency key: what was done is not done again,
         the rest is, and the summary covers both. `progress` is told how many memories are done, and of how many, before
         each and at the end; what it raises ends the erasure there, to be taken up again in the same way.
@@ -360,13 +366,12 @@ class Store:
             raise InputError("a dry run tells what an erasure would do now: leave after out")
         if salt is not None and (dry_run or after is not None):
             raise InputError("the salt of an earlier erasure goes without dry_run and after: leave it out")
+        if expected is not None and (dry_run or after is not None):
+            raise InputError("the preview that was seen is for an erasure now: leave expected out")
         if derived == "refuse" and after is not None:
             raise InputError("what is there when an erasure is due goes, and what was made from it: leave derived out")
         if dry_run:
-            search = self.find_subject(owner, look_alikes=look_alikes)
-            plan = plan_of_subject(self, owner, search.memories)
-            refuse_derived(plan, derived)
-            return SubjectPreview(preview_parts(self, plan), search)
+            return preview_subject(self, owner, derived, look_alikes=look_alikes)
         if after is not None:
             return self._erase_later(owner, after, idempotency_key, case, asked)
         told = {} if derived == "erase" else {"derived": derived}
@@ -378,7 +383,15 @@ class Store:
             earlier = None if salt is None else find_summary(connection, owner, salt)
         with self.mirror_keeper.together():
             done = erase_subject(
-                self, self._database, self._identity, owner, request, progress, asked=asked, derived=derived
+                self,
+                self._database,
+                self._identity,
+                owner,
+                request,
+                progress,
+                asked=asked,
+                derived=derived,
+                expected=expected,
             )
         if done is None:
             raise StoreError("an erasure without a delay came to no end")
@@ -441,6 +454,15 @@ class Store:
             subjects = self.current_subjects(connection)
         alike = subjects.look_alikes(owner) if look_alikes else ()
         return SubjectSearch(owner, subjects.memories_of(owner), subjects.unsearched(), alike)
+
+    def search_subjects(self, text: str, *, most: int = 50) -> tuple[tuple[LookAlike, ...], bool]:
+        """Subjects of any memory whose names have every word of a text in them, or look like it, and whether there are
+        more than ``most`` of them. One that is written like the text comes first; nothing is written.
+        """
+        wanted = _named(text)
+        with self.reading() as connection:
+            subjects = self.current_subjects(connection)
+        return subjects.matching(wanted, most)
 
     def current_subjects(self, connection: CheckedConnection) -> Subjects:
         """Whose entries are where, as a connection sees them. The first call opens every entry."""
@@ -611,11 +633,34 @@ class Store:
         memories: Collection[str] | None = None,
         kinds: Collection[str] | None = None,
         before: int | None = None,
+        since: int | None = None,
+        among: Sequence[int] | None = None,
         limit: int | None = None,
     ) -> list[Leaf]:
-        """Leaves from the newest back, with an index below `before`; of memories by UUID and of kinds where given."""
+        """Leaves from the newest back, with an index from `since` to below `before`; of memories by UUID, of kinds, and
+        `among` indices where given.
+        """
         with self.reading() as connection:
-            return newest_leaves(connection, memories=memories, kinds=kinds, before=before, limit=limit)
+            return newest_leaves(
+                connection, memories=memories, kinds=kinds, before=before, since=since, among=among, limit=limit
+            )
+
+    def first_leaf_at(self, time: datetime) -> int:
+        """Index of the first leaf of a time or later, by the signer's clock; the ledger's size where there is none."""
+        with self.reading() as connection:
+            low, high = 0, read_frontier(connection).size
+            while low < high:
+                middle = (low + high) // 2
+                if leaf_time(read_leaf(connection, middle).statement) < time:
+                    low = middle + 1
+                else:
+                    high = middle
+        return low
+
+    def cases_of_leaves(self, indices: Sequence[int]) -> dict[int, Case]:
+        """Case and actor of each of these leaves that has one which was not erased."""
+        with self.reading() as connection:
+            return cases_of_leaves(connection, indices)
 
     def leaf(self, index: int) -> Leaf:
         """One leaf of the ledger."""

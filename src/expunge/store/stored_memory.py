@@ -524,7 +524,7 @@ class StoredMemory(MemoryReader):
             names = part.names_in(memory.newest)
             more = self._made_elsewhere(moment, memory.newest, names, known)
             if bound and (more or not self._closure_here(memory.newest, names) <= set(known)):
-                raise Stale(f"something was made from entries of {self.name!r} since the caller looked: ask again")
+                raise Stale(f"more would go from {self.name!r} than the caller has seen: look again")
             if not part.exact and more:
                 raise Busy(f"something was made from entries of {self.name!r} meanwhile; try again")
 

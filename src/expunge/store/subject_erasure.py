@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from expunge.display.card import Card, Displayed, counted
 from expunge.display.outcomes import OUTCOMES
-from expunge.errors import ExpungeError, InputError, StoreError
+from expunge.errors import ExpungeError, InputError, Stale, StoreError
 from expunge.ledger.commitment import new_salts
 from expunge.ledger.event import subject_commitment
 from expunge.ledger.statement import Subject
@@ -31,7 +31,7 @@ from expunge.store.due_erasures import (
 from expunge.store.edits.crash_points import crash_point
 from expunge.store.edits.edit_preview import Preview
 from expunge.store.edits.idempotency import Request
-from expunge.store.erasure_plan import Part, Plan, plan_of
+from expunge.store.erasure_plan import Part, Plan, closure_digest, parts_begun, plan_of
 from expunge.store.erasure_summary import (
     MemoryErasure,
     leaves_counted,
@@ -41,7 +41,7 @@ from expunge.store.erasure_summary import (
     still_true,
 )
 from expunge.store.identity import Identity
-from expunge.store.joint_erasure import erase_parts, refuse_derived
+from expunge.store.joint_erasure import erase_parts, preview_parts, refuse_derived
 from expunge.store.ledger_tables import LedgerWriter, newest_leaves, read_leaf
 from expunge.store.subject_search import LookAlike, SubjectSearch, Unsearched
 
@@ -55,7 +55,7 @@ __all__ = [
     "erase_subject",
     "erasure_from_json",
     "find_summary",
-    "plan_of_subject",
+    "preview_subject",
 ]
 
 
@@ -63,11 +63,14 @@ __all__ = [
 class SubjectPreview(Mapping[str, Preview]):
     """What an erasure of a subject would do, by the name of each memory with an entry of theirs, or one made from it.
 
-    ``search`` says which memories were not searched, and which subjects look like this one.
+    ``search`` says which memories were not searched, and which subjects look like this one. ``digest`` stands for the
+    entries that would go, or would but for a hold; ``order`` has the memories in the order in which they are edited.
     """
 
     previews: dict[str, Preview]
     search: SubjectSearch
+    digest: str
+    order: tuple[str, ...]
 
     def __getitem__(self, name: str) -> Preview:
         return self.previews[name]
@@ -155,13 +158,15 @@ def erase_subject(
     asked: Case | None = None,
     pending: PendingErasure | None = None,
     derived: DerivedChoice = "erase",
+    expected: str | None = None,
 ) -> SubjectErasure | None:
     """Delete everything of a subject and what was made from it, memory by memory, and write the summary.
 
     For a ``pending`` request the summary states its salt's commitment, and ends it unless a memory refuses: then the
     request is held back. The result is None where another process has ended the request, or where there is no memory
     left that a summary could speak of. Without a pending request there is no summary of nothing: a summary states what
-    was done.
+    was done. ``expected`` is the digest of the preview that the caller has seen. A call that takes up what an earlier
+    one under its key has begun is not held to it: that one was, and some of it is gone.
     """
     key = pending.key if pending is not None else None if request is None else request.key
     with store.reading() as connection:
@@ -169,11 +174,16 @@ def erase_subject(
         if answer is not None:
             return erasure_from_json(connection, answer, store.waiting())
         names = store.current_subjects(connection).memories_of(subject)
+        begun = key is not None and bool(parts_begun(connection, identity.pepper, key))
     # What a hold kept at an earlier try may have lost its source since.
     repeated = pending is not None and pending.repeated
     plan = plan_of_subject(store, subject, names, identity.pepper, key, orphans=repeated)
     refuse_derived(plan, derived)
-    found = erase_parts(store, plan, key, asked, progress)
+    if expected is not None:
+        plan = replace(plan, known=plan.seen(store))
+        if not begun and plan.digest != expected:
+            raise Stale("other entries would go than those of the preview: nothing was done; look again")
+    found = erase_parts(store, plan, key, asked, progress, bound=expected is not None)
     _require_none_failed(found, pending)
     if pending is not None and repeated and plan.graph.not_read:
         damaged = ", ".join(plan.graph.not_read)
@@ -201,6 +211,15 @@ def plan_of_subject(
         with suppress(InputError):
             parts.append(Part(name, store[name].uuid, subject))
     return plan_of(store, parts, pepper, key, orphans=orphans)
+
+
+def preview_subject(store: Store, subject: str, derived: DerivedChoice, *, look_alikes: bool = True) -> SubjectPreview:
+    """What erasing a subject would do now."""
+    search = store.find_subject(subject, look_alikes=look_alikes)
+    plan = plan_of_subject(store, subject, search.memories)
+    refuse_derived(plan, derived)
+    order = tuple(part.name for part in plan.order())
+    return SubjectPreview(preview_parts(store, plan), search, closure_digest(plan.seen(store)), order)
 
 
 def carry_out(store: Store, database: Database, identity: Identity) -> list[SubjectErasure]:

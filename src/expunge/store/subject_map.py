@@ -89,6 +89,21 @@ class Subjects:
         order = sorted(found, key=lambda name: (folded(name) != wanted, name))
         return tuple(LookAlike(name, dict(found[name])) for name in order[:MOST_LOOK_ALIKES])
 
+    def matching(self, text: str, most: int) -> tuple[tuple[LookAlike, ...], bool]:
+        """Subjects with every word of a text in their folded names, or that look like it; whether there are more."""
+        wanted = folded(text)
+        words, fits, found = wanted.split(), dict[str, bool](), dict[str, dict[str, int]]()
+        for rows in self._rows.values():
+            for name, count in rows.counts.items():
+                if name not in fits:
+                    form = folded(name)
+                    within = bool(words) and all(word in form for word in words)
+                    fits[name] = name == text or within or look_alike(wanted, form)
+                if fits[name]:
+                    found.setdefault(name, {})[rows.name] = count
+        order = sorted(found, key=lambda name: (name != text, folded(name) != wanted, name))
+        return tuple(LookAlike(name, found[name]) for name in order[:most]), len(found) > most
+
     def _has(self, rows: _Rows, subject: str) -> bool:
         if subject in rows.counts:
             return True

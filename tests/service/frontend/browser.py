@@ -29,16 +29,21 @@ from expunge.store import open as open_store
 __all__ = [
     "AXE",
     "ORIGIN",
+    "PATIENCE",
     "RunningService",
     "Visitor",
     "axe_findings",
     "chromium",
+    "confirm",
     "create_memories",
     "fact",
     "launched",
+    "look_at",
     "map_of",
     "mark_positions",
+    "press",
     "serving",
+    "tab_to",
     "visiting",
 ]
 
@@ -108,7 +113,8 @@ def serving(
         if with_memories:
             create_memories(store)
         token, _ = Tokens(store).create(SCOPES)
-    app = create_app(Settings(url, key, report=report))
+    # What has ended is erased when a test asks for it, and not by itself in between.
+    app = create_app(Settings(url, key, report=report, retain_seconds=0.0))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -232,6 +238,23 @@ def visiting(
         context.close()
 
 
+def press(visit: Visitor, *keys: str) -> None:
+    """Press keys."""
+    for key in keys:
+        visit.page.keyboard.press(key)
+
+
+def tab_to(visit: Visitor, name: str, role: str = "button") -> None:
+    """Move the focus with the keyboard alone until it is there, and see that one can see it."""
+    wanted = visit.page.get_by_role(role, name=name)  # type: ignore[arg-type]
+    for _ in range(40):
+        visit.page.keyboard.press("Tab")
+        if wanted.count() and wanted.first.evaluate("(one) => one === document.activeElement"):
+            assert wanted.first.evaluate("(one) => getComputedStyle(one).outlineStyle") == "solid"
+            return
+    raise AssertionError(f"the keyboard does not reach {name!r}")
+
+
 def map_of(service: RunningService, name: str) -> Any:
     """The map of a memory, as the service has it."""
     return service.call("GET", f"/v1/memories/{name}/map")
@@ -240,6 +263,24 @@ def map_of(service: RunningService, name: str) -> Any:
 def fact(place: Locator, name: str) -> Locator:
     """What a description list says under a name."""
     return place.locator("dl > div").filter(has=place.page.get_by_text(name, exact=True)).locator("dd").first
+
+
+def confirm(page: Page, name: str) -> None:
+    """Type the name of who or what goes, and press the button that only then can be pressed."""
+    button = page.get_by_role("button", name=re.compile("^Erase .* for good$"))
+    expect(button).to_be_disabled()
+    page.get_by_label(re.compile("^Type the (name|id) to confirm")).fill(name)
+    button.click()
+
+
+def look_at(page: Page, name: str, *, search: str | None = None) -> Locator:
+    """Find a person on the officer's view, and look at what there is of them."""
+    page.get_by_label("Who is to be erased?").fill(search or name)
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("button", name=f"See what there is of {name}", exact=True).click()
+    person = page.get_by_role("region", name="Person")
+    expect(person.locator(".large-name")).to_be_visible()
+    return person
 
 
 def mark_positions(visit: Visitor, group: str) -> list[tuple[float, float]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Browser, expect
 
-from service.frontend.browser import RunningService, Visitor, axe_findings, visiting
+from service.frontend.browser import RunningService, Visitor, axe_findings, look_at, visiting
 
 
 def preview(visit: Visitor) -> None:
@@ -50,6 +50,10 @@ def framed(visit: Visitor) -> None:
     expect(visit.page.frame_locator("iframe").get_by_role("heading")).to_be_visible()
 
 
+def looked_at(visit: Visitor) -> None:
+    look_at(visit.page, "person-0", search="person")
+
+
 def as_it_is(visit: Visitor) -> None:
     expect(visit.page.get_by_role("heading", level=1)).to_be_visible()
 
@@ -65,6 +69,11 @@ VIEWS: dict[str, Callable[[Visitor], None]] = {
     "#/m/ward/ledger": as_it_is,
     "#/ledger": checked,
     "#/ledger/1": verified,
+    "#/erase": looked_at,
+    "#/requests": as_it_is,
+    "#/retention": as_it_is,
+    "#/holds": as_it_is,
+    "#/ledger?sort=erasures&case=DSR": as_it_is,
     "#/verify": rejected,
     "#/report": framed,
     "#/nowhere": as_it_is,
@@ -115,6 +124,21 @@ def test_nothing_moves_for_those_who_ask_for_that(window: Browser, site: Running
     with visiting(window, site) as visit:
         visit.go("#/m/ward/certificates")
         assert visit.page.locator(".bar .filled").first.evaluate(style) == "0.6s"
+
+
+def test_an_erasure_is_printed_without_the_frame(window: Browser, site: RunningService) -> None:
+    site.call("POST", "/v1/memories/icu/admit", {"key": [0.0] * 6, "value": [0.0, 0.0], "subject": "Printed"})
+    job = site.call("POST", "/v1/erasures", {"subject": "Printed"}, Prefer="wait=30")
+    with visiting(window, site, scheme="dark") as visit:
+        visit.go(f"#/erased/{job['result']['index']}")
+        page = visit.page
+        assert axe_findings(page) == []
+        page.emulate_media(media="print", color_scheme="dark")
+        expect(page.get_by_role("region", name="Erasure")).to_be_visible()
+        expect(page.get_by_role("navigation", name="Sections")).to_be_hidden()
+        expect(page.get_by_role("button", name="Print this page")).to_be_hidden()
+        ink = page.locator("h1").evaluate("(one) => getComputedStyle(one).color")
+        assert ink == "rgb(28, 33, 38)", "dark ink on paper, whatever the screen"
 
 
 def test_a_new_view_gets_the_focus_and_says_its_name(visitor: Visitor) -> None:

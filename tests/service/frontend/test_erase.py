@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import itertools
 import re
-import unicodedata
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from expunge.ledger.note import NoteKey
-from expunge.ledger.signing import VerifyingKey
-from expunge.verify.certificate_document import verify_certificate
-from service.frontend.browser import ORIGIN, Visitor, fact, map_of, mark_positions
+from service.frontend.browser import Visitor, confirm, fact, map_of, mark_positions, press, tab_to
 
 PLACES = [
     (0.0, 0.0, "ann"),
@@ -25,22 +18,6 @@ PLACES = [
     (1.0, 1.5, "bob"),
     (2.0, 0.5, "bob"),
 ]
-
-
-def press(visit: Visitor, *keys: str) -> None:
-    for key in keys:
-        visit.page.keyboard.press(key)
-
-
-def tab_to(visit: Visitor, name: str, role: str = "button") -> None:
-    """Move the focus with the keyboard alone until it is there, and see that one can see it."""
-    wanted = visit.page.get_by_role(role, name=name)  # type: ignore[arg-type]
-    for _ in range(40):
-        visit.page.keyboard.press("Tab")
-        if wanted.count() and wanted.first.evaluate("(one) => one === document.activeElement"):
-            assert wanted.first.evaluate("(one) => getComputedStyle(one).outlineStyle") == "solid"
-            return
-    pytest.fail(f"the keyboard does not reach {name!r}")
 
 
 def test_deleting_an_entry_with_the_keyboard_alone(visitor: Visitor) -> None:
@@ -65,6 +42,8 @@ def test_deleting_an_entry_with_the_keyboard_alone(visitor: Visitor) -> None:
     assert service.call("GET", "/v1/memories/practice")["digest"] == before["digest"], "looking changes nothing"
     expect(page.get_by_text("Crosses are the entries that would go.")).to_be_visible()
     assert len(mark_positions(visitor, "erased")) == 1
+    tab_to(visitor, f"Type the id to confirm: {name}", "textbox")
+    page.keyboard.type(name)
     tab_to(visitor, "Erase 1 entry for good")
     press(visitor, "Enter")
     expect(page.get_by_text("1 entry is erased. This is the receipt.")).to_be_visible()
@@ -77,123 +56,30 @@ def test_deleting_an_entry_with_the_keyboard_alone(visitor: Visitor) -> None:
     assert len(mark_positions(visitor, "erased")) == 1
 
 
-def test_erasing_the_subject_of_an_entry(visitor: Visitor) -> None:
+def test_the_preview_is_about_one_name_and_goes_when_another_is_typed(visitor: Visitor) -> None:
+    """The red button erases who is named in large type, after that name was typed; typing elsewhere takes it away."""
     service, page = visitor.service, visitor.page
-    entry = next(one for one in map_of(service, "practice")["entries"] if one["subject"] == "p-5")
-    visitor.go("#/m/practice/map")
-    page.get_by_label("Search").fill("p-5")
-    page.get_by_role("button", name=entry["id"], exact=True).click()
-    page.get_by_role("link", name="Erase its subject …").click()
-    planned = service.call("POST", "/v1/memories/practice/delete?dry_run=true", {"subject": "p-5"})
-    preview = page.get_by_role("region", name="Preview")
-    expect(preview.locator(".ids li")).to_have_text(planned["applied"])
-    assert "p-5" not in page.url
-    preview.get_by_role("button", name=f"Erase {len(planned['applied'])} entries for good").click()
-    expect(page.get_by_text(f"{len(planned['applied'])} entries are erased.")).to_be_visible()
-    expect(page.locator(".verdict.passed")).to_be_visible()
-    left = [one for one in map_of(service, "practice")["entries"] if one["subject"] == "p-5"]
-    assert left == []
-
-
-def test_erasing_a_subject_from_every_memory(visitor: Visitor) -> None:
-    service, page = visitor.service, visitor.page
-    subject = "person-4"
-    holders = [
-        name
-        for name in ("cold", "icu", "practice")
-        if any(one["subject"] == subject for one in map_of(service, name)["entries"])
-    ]
-    assert len(holders) > 1
     visitor.go("#/m/practice/erase")
-    page.get_by_label("A subject, in every memory").check()
-    page.get_by_label("Whose entries").fill(subject)
+    page.get_by_label("A subject, in this memory").check()
+    page.get_by_label("Whose entries").fill("p-1")
     page.get_by_role("button", name="Preview").click()
-    preview = page.get_by_role("region", name="Preview")
-    for name in holders:
-        expect(preview.locator(".per-memory")).to_contain_text(name)
-    preview.get_by_role("button", name=re.compile("everywhere for good")).click()
-    erasure = page.get_by_role("region", name="Erasure")
-    expect(erasure).to_contain_text("Nothing of the subject is left in the store.")
-    for name in holders:
-        assert all(one["subject"] != subject for one in map_of(service, name)["entries"])
-    index = service.call("GET", "/v1/log?limit=1")["items"][0]["index"]
-    statement = service.call("GET", f"/v1/receipts/{index}")["statement"]
-    salt = bytes.fromhex(erasure.locator("code").get_attribute("title") or "")
-    opened = hashlib.sha256(b"expunge/subject-commitment/v1\n" + salt + subject.encode()).hexdigest()
-    assert statement["subject"][0]["digest"]["sha256"] == opened
-    receipt = page.get_by_role("region", name=f"Receipt {index}")
-    expect(receipt).to_contain_text("A subject was erased from the store")
-    expect(page.locator(".verdict.passed")).to_contain_text("It verifies")
-    about = service.call("GET", f"/v1/receipts/{index}")
-    key, log_key = VerifyingKey(base64.b64decode(about["public_key"])), NoteKey.from_text(about["log_key"])
-    for kind, named in (("HTML", True), ("PDF", True), ("HTML", False)):
-        receipt.get_by_label(f"Name {subject} on it").set_checked(named)
-        with page.expect_download() as download:
-            receipt.get_by_role("button", name=f"Save certificate ({kind})").click()
-        assert download.value.suggested_filename == f"certificate-{index}.{kind.lower()}"
-        found = verify_certificate(Path(download.value.path()).read_bytes(), [key], [log_key], ORIGIN)
-        shown = (found.contents.contents.revealed or {}).get("subject")
-        assert (None if shown is None else shown.text) == (subject if named else None)
-    assert all(subject not in url for url in visitor.requests)
-
-
-def test_a_person_under_several_spellings(visitor: Visitor) -> None:
-    """José is not found; the look-alikes are offered, looked at and erased one by one, and nothing without a look."""
-    service, page = visitor.service, visitor.page
-    rows = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [2.0, 2.0]]
-    decomposed = unicodedata.normalize("NFD", "José")
-    spellings = {"left": [decomposed, "Ann", None, "Bob"], "right": ["jose", "Ann", " josé", "Bob"]}
-    for name, owners in spellings.items():
-        shape = {"keys": rows, "values": [[1.0]] * 4, "subjects": owners}
-        service.call("POST", "/v1/memories", {"name": name, "sigma": 1.0, "nu": 0.5, **shape})
-    visitor.go("#/m/left/erase")
-    page.get_by_label("A subject, in every memory").check()
-    page.get_by_label("Whose entries").fill("José")
-    page.get_by_role("button", name="Preview").click()
-    preview, besides = page.get_by_role("region", name="Preview"), page.get_by_role("region", name="Not erased")
-    expect(preview).to_have_text("No entry belongs to this subject.")
-    expect(besides).to_contain_text("left (1 of 4 entries without a subject)")
-    expect(besides.locator("li")).to_have_count(3)
-    for shown, owner, name in (
-        ("Jose\\u{0301}", decomposed, "left"),
-        ("jose", "jose", "right"),
-        (" josé", " josé", "right"),
-    ):
-        besides.locator("li").filter(
-            has=page.locator("code", has_text=re.compile(f"^{re.escape(shown)}$"))
-        ).get_by_role("button").click()
-        preview.get_by_role("button", name="Erase 1 entry everywhere for good").click()
-        expect(page.get_by_role("region", name="Erasure")).to_contain_text(
-            "Nothing of the subject is left in the store."
-        )
-        expect(page.locator(".verdict.passed")).to_contain_text("It verifies")
-        assert owner not in {one["subject"] for one in map_of(service, name)["entries"]}
-    expect(besides.locator("li")).to_have_count(0)
-    # The same request a second time: a preview of nobody, and no button.
-    page.get_by_label("Whose entries").fill("jose")
-    page.get_by_role("button", name="Preview").click()
-    expect(preview).to_have_text("No entry belongs to this subject.")
-    expect(page.get_by_role("button", name=re.compile("for good"))).to_have_count(0)
-    for name in spellings:
-        service.call("DELETE", f"/v1/memories/{name}")
-
-
-def test_somebody_else_erases_in_between(visitor: Visitor) -> None:
-    service, page = visitor.service, visitor.page
-    shape = {"keys": [[0.0, 0.0], [1.0, 0.0]], "values": [[1.0]] * 2, "subjects": ["Zoe", "Max"]}
-    service.call("POST", "/v1/memories", {"name": "brief", "sigma": 1.0, "nu": 0.5, **shape})
-    visitor.go("#/m/brief/erase")
-    page.get_by_label("A subject, in every memory").check()
-    page.get_by_label("Whose entries").fill("Zoe")
-    page.get_by_role("button", name="Preview").click()
-    button = page.get_by_role("button", name="Erase 1 entry everywhere for good")
-    expect(button).to_be_visible()
-    service.call("POST", "/v1/memories/brief/delete", {"subject": "Zoe"})
-    button.click()
-    expect(page.get_by_role("region", name="Erasure")).to_have_text(
-        "No entry belongs to this subject. Nothing was written."
+    preview, button = (
+        page.get_by_role("region", name="Preview"),
+        page.get_by_role("button", name=re.compile("for good$")),
     )
-    service.call("DELETE", "/v1/memories/brief")
+    expect(preview.locator(".large-name")).to_have_text("p-1")
+    page.get_by_label("Type the name to confirm").fill("p-2")
+    expect(button).to_be_disabled()
+    page.get_by_label("Whose entries").fill("p-2")
+    expect(preview).to_have_count(0)
+    expect(button).to_have_count(0)
+    page.get_by_role("button", name="Preview").click()
+    expect(preview.locator(".large-name")).to_have_text("p-2")
+    confirm(page, "p-2")
+    expect(page.locator(".done")).to_be_visible()
+    left = {one["subject"] for one in map_of(service, "practice")["entries"]}
+    assert "p-2" not in left
+    assert "p-1" in left
 
 
 def test_erasing_beyond_the_cap_and_to_nothing(visitor: Visitor) -> None:
@@ -220,7 +106,8 @@ def test_erasing_beyond_the_cap_and_to_nothing(visitor: Visitor) -> None:
             expect(preview).to_contain_text("nothing would be left: the memory would be empty")
             expect(fact(preview, "Answers move by")).to_have_text("there is nothing left to ask")
         count = len(planned["applied"])
-        preview.get_by_role("button", name=f"Erase {count} entries for good").click()
+        expect(preview.get_by_role("button", name=f"Erase {count} entries for good")).to_be_visible()
+        confirm(page, subject)
         expect(page.get_by_text(f"{count} entries are erased.")).to_be_visible()
     expect(page.locator(".numbers")).to_contain_text("empty: no entries")
     for view in ("map", "ask"):
@@ -229,8 +116,8 @@ def test_erasing_beyond_the_cap_and_to_nothing(visitor: Visitor) -> None:
     for view in ("certificates", "erase", "ledger"):
         visitor.go(f"#/m/brief/{view}")
         expect(page.locator(".numbers")).to_contain_text("empty: no entries")
-    visitor.go("#/")
-    expect(page.locator("li.card").filter(has_text="brief")).to_contain_text("Empty: no entries; keys of 2 coordinates")
+    visitor.go("#/memories")
+    expect(page.get_by_role("row").filter(has_text="brief")).to_contain_text("empty")
     service.call("DELETE", "/v1/memories/brief")
 
 
@@ -257,7 +144,7 @@ def test_a_refusal_on_the_way_shows_its_receipt(visitor: Visitor) -> None:
     expect(button).to_be_visible()
     # A hold does not change the state, so it is the edit itself that runs into it.
     held = service.call("POST", "/v1/memories/icu/holds", {"id": "e5", "reason": "a case before the court"})
-    button.click()
+    confirm(page, "e5")
     expect(page.get_by_role("alert").first).to_contain_text("a case before the court")
     expect(page.locator(".receipt")).to_contain_text("a hold forbids erasing some of the entries")
     expect(page.locator(".verdict.passed")).to_be_visible()
@@ -273,7 +160,7 @@ def test_an_edit_in_between_is_noticed(visitor: Visitor) -> None:
     button = page.get_by_role("button", name="Erase 1 entry for good")
     expect(button).to_be_visible()
     service.call("POST", "/v1/memories/icu/delete", {"ids": ["e10"]})
-    button.click()
+    confirm(page, "e9")
     expect(page.get_by_role("alert")).to_contain_text("Somebody edited the memory in between.")
     assert "e9" in {one["id"] for one in map_of(service, "icu")["entries"]}
 
@@ -353,7 +240,7 @@ def test_certificates_that_an_erasure_ends_are_told_before_and_after(visitor: Vi
             str(len(forgotten))
         )
         expect(region).to_contain_text("Certificates of forgotten entries end when an entry goes that was live")
-        page.get_by_role("button", name=re.compile("^Erase .* for good$")).click()
+        confirm(page, victim)
         receipt = page.get_by_role("region", name=re.compile("^Receipt"))
         expect(receipt).to_contain_text("ended for good")
         expect(receipt).to_contain_text("passed: every error is within 1e−9")
@@ -380,7 +267,8 @@ def test_what_was_made_from_an_entry_is_shown_before_it_goes_too(visitor: Visito
     preview = page.get_by_role("region", name="Preview")
     expect(preview).to_contain_text("Made from them, and to go, too")
     expect(preview).to_contain_text(f"fact of facts, made from {name} of practice")
-    preview.get_by_role("button", name="Erase 2 entries for good").click()
+    expect(preview.get_by_role("button", name="Erase 2 entries for good")).to_be_visible()
+    confirm(page, name)
     expect(page.get_by_text("This is the receipt.")).to_be_visible()
     assert service.call("GET", "/v1/memories/facts")["size"] == 0
     visitor.go("#/ledger")

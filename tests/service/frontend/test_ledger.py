@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import json
 import re
 from pathlib import Path
@@ -20,11 +21,11 @@ def test_the_ledger_is_listed_and_each_receipt_is_readable(visitor: Visitor) -> 
     visitor.go("#/ledger")
     expect(page.locator("p.head.passed")).to_contain_text("signed")
     newest = service.call("GET", "/v1/log?limit=50")["items"]
-    rows = page.locator("table.receipts tbody tr")
+    rows = page.locator("table.receipts tbody tr[data-leaf]")
     assert rows.count() == len(newest)
     expect(rows.first.get_by_role("link")).to_have_text(str(newest[0]["index"]))
     page.get_by_role("button", name="Older").click()
-    expect(rows.nth(len(newest))).to_be_visible()
+    expect(rows.nth(len(newest))).to_be_attached()
     assert rows.count() > len(newest)
     visitor.go("#/m/ward/ledger")
     page.get_by_role("link", name="Receipt 0", exact=True).click()
@@ -98,7 +99,7 @@ def test_the_browser_holds_the_ledger_to_the_head_it_kept(visitor: Visitor) -> N
 
     service.call("POST", "/v1/memories/icu/admit", {"key": [0.2] * 6, "value": [0.0, 0.0], "id": "watched-too"})
     page.route("**/v1/log/consistency*", rewrite)
-    visitor.go("#/")
+    visitor.go("#/memories")
     expect(page.locator("p.head.failed")).to_contain_text(re.compile("consistency-(old|new)-root-mismatch"))
     page.unroute("**/v1/log/consistency*")
     page.evaluate("""() => Object.entries(localStorage).forEach(([name, text]) => {
@@ -149,6 +150,66 @@ def test_the_head_that_is_kept_is_the_newest_that_was_verified(visitor: Visitor)
 
     grow()
     page.route("**/v1/log/consistency*", overtake)
-    visitor.go("#/")
+    visitor.go("#/memories")
     expect(page.locator("p.head.passed")).to_contain_text("(1 leaf more)")
     assert page.evaluate(KEPT) == service.call("GET", "/v1/log/checkpoint")["note"]
+
+
+def test_the_ledger_is_filtered_saved_and_linked_to(visitor: Visitor) -> None:
+    """Filters are part of the address; many lines that say the same are one; a summary leads to its parts."""
+    service, page = visitor.service, visitor.page
+    rows = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [2.0, 2.0]]
+    for name in ("east", "west"):
+        shape = {"keys": rows, "values": [[1.0]] * 4, "subjects": ["Ida", "Ida", "Tom", "Tom"]}
+        service.call("POST", "/v1/memories", {"name": name, "sigma": 1.0, "nu": 0.5, **shape})
+    case = {"Expunge-Case": "DSR-77 (asked)", "Prefer": "wait=30"}
+    job = service.call("POST", "/v1/erasures", {"subject": "Ida"}, **case)
+    hold = service.call("POST", "/v1/memories/east/holds", {"subject": "Tom", "reason": "=1+1, a case"})
+    for _ in range(5):
+        service.call("POST", "/v1/erasures", {"subject": "Tom"}, Prefer="wait=30")
+        service.call("POST", "/v1/memories/west/admit", {"key": [3.0, 3.0], "value": [1.0], "subject": "Tom"})
+    for _ in range(4):
+        service.call("POST", "/v1/memories/west/admit", {"key": [3.0, 3.0], "value": [1.0]})
+    visitor.go("#/ledger")
+    filters = page.get_by_role("search", name="Filters")
+    filters.get_by_label("What").select_option(label="Erasures of persons")
+    filters.get_by_label("Case").fill("dsr-77")
+    filters.get_by_role("button", name="Show").click()
+    lines = page.locator("table.receipts tbody tr[data-leaf]")
+    expect(lines).to_have_count(1)
+    index = job["result"]["index"]
+    expect(lines.first).to_contain_text("a person erased: 4 entries")
+    expect(lines.first).to_contain_text("DSR-77 (asked)")
+    assert page.url.endswith("#/ledger?sort=persons&case=dsr-77")
+    page.reload()
+    expect(lines).to_have_count(1)
+    for name, number in (("Last month", 0), ("This month", 1)):
+        filters.get_by_role("link", name=name).click()
+        expect(lines).to_have_count(number)
+    assert re.search(r"sort=persons&.*from=\d{4}-\d\d-01&to=\d{4}-\d\d-(28|29|30|31)", page.url)
+    part = job["result"]["memories"][0]["index"]
+    lines.first.get_by_role("link", name=f"Receipt {part}, a part of {index}").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"Receipt {part}")
+    visitor.go("#/ledger?sort=refused")
+    expect(lines.first).to_be_attached()
+    for state in lines.locator(".kind").all():
+        assert "refused" in (state.get_attribute("class") or "")
+    visitor.go("#/ledger?memory=west")
+    group = page.locator("tr.group-of-lines").first
+    expect(group).to_contain_text("5 times: 5 entries admitted")
+    expect(lines.first).to_be_hidden()
+    group.get_by_role("button").click()
+    expect(lines.first).to_be_visible()
+    saved = {}
+    for kind in ("CSV", "JSON lines"):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=f"Save as {kind}").click()
+        saved[kind] = Path(download.value.path()).read_text(encoding="utf-8")
+    listed = service.call("GET", "/v1/log?memory=west&limit=1000")["items"]
+    assert [json.loads(line) for line in saved["JSON lines"].splitlines()] == listed
+    read = list(csv.DictReader(saved["CSV"].splitlines()))
+    assert [int(one["index"]) for one in read] == [one["index"] for one in listed]
+    assert {one["name"] for one in read} == {"west"}
+    service.call("DELETE", f"/v1/holds/{hold['number']}")
+    for name in ("east", "west"):
+        service.call("DELETE", f"/v1/memories/{name}")

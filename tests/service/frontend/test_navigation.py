@@ -21,11 +21,11 @@ def drawn(page: Page) -> None:
 @pytest.mark.parametrize(
     ("scopes", "sections", "views"),
     [
-        (["read", "erase"], EVERYTHING, VIEWS),
+        (["read", "erase"], ["Erase a person", "Requests", *EVERYTHING], VIEWS),
         (["read"], EVERYTHING, ["Map", "Ask", "Certificates", "Receipts"]),
         (["audit"], EVERYTHING, ["Receipts"]),
-        (["admin"], ["Memories", "Verify"], []),
-        (["erase"], ["Verify"], None),
+        (["admin"], ["Memories", "Holds", "Verify"], []),
+        (["erase"], ["Erase a person", "Requests", "Verify"], None),
         (["write"], ["Verify"], None),
     ],
 )
@@ -62,7 +62,7 @@ def test_a_query_behind_a_route_is_not_part_of_it(visitor: Visitor) -> None:
     visitor.go("#/ledger?kind=created")
     expect(visitor.page.get_by_role("heading", level=1)).to_have_text("Ledger")
     visitor.go("#/?anything")
-    expect(visitor.page.get_by_role("heading", level=1)).to_have_text("Memories")
+    expect(visitor.page.get_by_role("heading", level=1)).to_have_text("Erase a person")
 
 
 def test_paths_are_below_the_address_of_the_page(visitor: Visitor) -> None:

@@ -247,7 +247,6 @@ def test_a_certificate_whose_page_is_another_is_red(alone: Alone, tmp_path: Path
 
 def test_whom_it_is_about(alone: Alone, given: Given) -> None:
     page = alone.page
-    page.get_by_text("Is this about me?").click()
     for text, answer in ((SUBJECT, "Yes: it names this as its subject"), ("patient-8", "No: nothing in it opens")):
         page.get_by_label("Name, number, or case").fill(text)
         page.get_by_label("Salt").fill(given.salt)
@@ -427,7 +426,6 @@ SIDEWAYS = "() => document.documentElement.scrollWidth - document.documentElemen
 def test_it_is_for_everybody(alone: Alone, given: Given) -> None:
     alone.verify(given.key, *(given / name for name in ALL))
     alone.page.get_by_text("Technical details").first.click()
-    alone.page.get_by_text("Is this about me?").click()
     found = []
     for width, scheme in ((360, "light"), (800, "dark"), (1280, "light"), (360, "dark")):
         alone.page.set_viewport_size({"width": width, "height": 900})

@@ -10,6 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from expunge.errors import VerificationError
+from expunge.integrations.embedding import embed_texts, find_embedding
+from expunge.integrations.notebook import Notebook
 from expunge.service.memory_summary import summary_content
 from expunge.store import StoredMemory
 from service.frontend.browser import RunningService, Visitor, axe_findings, fact, map_of, mark_positions, visiting
@@ -25,14 +27,14 @@ def test_signing_in_by_hand_and_out_again(window: Browser, site: RunningService)
         expect(page.get_by_role("alert")).to_contain_text("token")
         page.get_by_label("Token").fill(site.token)
         page.keyboard.press("Enter")
-        expect(page.get_by_role("heading", name="Memories")).to_be_visible()
+        expect(page.get_by_role("heading", name="Erase a person")).to_be_visible()
         kept = page.evaluate(
             "() => [JSON.stringify({...sessionStorage}), JSON.stringify({...localStorage}), document.cookie]"
         )
         assert site.token in kept[0]
         assert site.token not in kept[1] + kept[2] + page.url
         page.reload()
-        expect(page.get_by_role("heading", name="Memories")).to_be_visible()
+        expect(page.get_by_role("heading", name="Erase a person")).to_be_visible()
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
         assert page.evaluate("() => sessionStorage.length") == 0
@@ -67,15 +69,30 @@ def test_a_token_that_may_only_read_is_offered_no_erasure(window: Browser, site:
 
 
 def test_the_overview_has_the_numbers_of_every_memory(visitor: Visitor) -> None:
-    cards = visitor.page.locator(".memories > li")
-    memories = visitor.service.call("GET", "/v1/memories")["items"]
-    assert [card.locator("h2").inner_text() for card in cards.all()] == [one["name"] for one in memories]
-    for card, memory in zip(cards.all(), memories, strict=True):
-        expect(card).to_contain_text(f"{memory['size']} live entries" if memory["size"] else "Empty: no entries")
+    visitor.go("#/memories")
+    page, memories = visitor.page, visitor.service.call("GET", "/v1/memories")["items"]
+    lines = page.locator("table.memory-list tbody tr")
+    assert [line.get_by_role("link").inner_text() for line in lines.all()] == [one["name"] for one in memories]
+    for line, memory in zip(lines.all(), memories, strict=True):
+        expect(line.get_by_role("cell").nth(1)).to_have_text(str(memory["size"]) if memory["size"] else "empty")
         for group in ("margin", "bound", "reserve"):
             if memory["partition"][group]:
-                expect(card).to_contain_text(f"{memory['partition'][group]} {group}")
-        expect(fact(card, "Can go before the cap changes")).to_have_text(str(memory["deletable"]))
+                expect(line).to_contain_text(f"{memory['partition'][group]} {group}")
+        expect(line.get_by_role("cell").nth(3)).to_have_text(str(memory["deletable"]) if memory["size"] else "")
+
+
+def test_memories_are_found_and_sorted(visitor: Visitor) -> None:
+    visitor.go("#/memories")
+    page = visitor.page
+    sizes = {one["name"]: one["size"] for one in visitor.service.call("GET", "/v1/memories")["items"]}
+    names = page.locator("table.memory-list tbody a")
+    page.get_by_role("button", name="Live", exact=True).click()
+    expect(page.get_by_role("columnheader", name="Live")).to_have_attribute("aria-sort", "descending")
+    expect(names).to_have_text(sorted(sizes, key=lambda name: (-sizes[name], name)))
+    page.get_by_role("button", name="Live").click()
+    expect(names).to_have_text(sorted(sizes, key=lambda name: (sizes[name], name)))
+    page.get_by_label("Find a memory").fill("RAC")
+    expect(names).to_have_text([name for name in sizes if "rac" in name])
 
 
 def test_the_overview_names_what_is_damaged(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,9 +102,9 @@ def test_the_overview_names_what_is_damaged(visitor: Visitor, monkeypatch: pytes
         return summary_content(memory)
 
     monkeypatch.setattr("expunge.service.routes.memory_list.summary_content", damaged)
-    visitor.page.reload()
+    visitor.go("#/memories")
     expect(visitor.page.get_by_role("alert")).to_contain_text("ward: what is stored is not what was written.")
-    expect(visitor.page.locator(".memories > li")).not_to_have_count(0)
+    expect(visitor.page.locator("table.memory-list tbody tr")).not_to_have_count(0)
 
 
 def test_the_map_draws_every_entry_in_the_shape_of_its_group(visitor: Visitor) -> None:
@@ -288,6 +305,75 @@ def test_asking_with_measurements_by_name(visitor: Visitor) -> None:
     assert axe_findings(page) == []
 
 
+def test_asking_with_a_text_where_keys_were_made_from_texts(visitor: Visitor) -> None:
+    page, store = visitor.page, visitor.service.store
+    notes = ["The cat sleeps on the sofa", "Dosage of insulin at night", "A train to the coast"]
+    words = find_embedding("words")
+    book = Notebook(store, "diary", embed=words)
+    for at, text in enumerate(notes):
+        book.write(embed_texts(words, [text])[0], id=f"n{at}", payload=text)
+    try:
+        visitor.go("#/m/diary/ask")
+        page.get_by_label("With a text").fill("insulin dosage")
+        page.get_by_role("button", name="Ask").click()
+        expect(page.get_by_role("list", name="Nearest entries").locator("li").first).to_contain_text("n1")
+        assert all("insulin" not in url for url in visitor.requests)
+        visitor.go("#/m/icu/ask")
+        expect(page.get_by_label("With a text")).to_have_count(0)
+        refused = visitor.page.evaluate(
+            "async () => { const { post } = await import('/page/session.js');"
+            " return post('/v1/memories/icu/explain', { text: 'x' }).catch(({ status }) => status); }"
+        )
+        assert refused == 422
+    finally:
+        store.drop("diary")
+
+
+def many_points(route: Route) -> None:
+    """The map of a memory of 10,000 entries, one of them far away from all others."""
+    drawn = route.fetch().json()
+    one = drawn["entries"][0]
+    rng = np.random.default_rng(1)
+    places = [*rng.standard_normal((9_999, 2)).tolist(), [900.0, -400.0]]
+    entries = [one | {"id": f"x{at}", "x": x, "y": y, "group": "reserve"} for at, (x, y) in enumerate(places)]
+    route.fulfill(json=drawn | {"entries": entries, "archived": [], "boundary": None})
+
+
+def test_a_map_of_ten_thousand_with_an_outlier_is_read_and_zoomed(visitor: Visitor) -> None:
+    page = visitor.page
+    page.route("**/v1/memories/icu/map", many_points)
+    visitor.go("#/m/icu/map")
+    chart, outside = page.locator("svg.chart"), page.locator(".chart-controls").get_by_role("status")
+    expect(outside).to_contain_text("outside this view")
+
+    def spread() -> float:
+        width = float(chart.evaluate("(one) => one.clientWidth"))
+        across = sorted(left for left, _ in mark_positions(visitor, "reserve"))
+        return (across[len(across) * 3 // 4] - across[len(across) // 4]) / width
+
+    # In pixels of the map, marks being drawn smaller: half of the entries take a good part of the width.
+    first = spread()
+    assert first > 0.3
+    page.get_by_role("button", name="Show every entry").click()
+    expect(outside).to_be_empty()
+    assert spread() < first / 20
+    page.get_by_role("button", name="Show where most entries are").click()
+    for _ in range(4):
+        page.get_by_role("button", name="Zoom in").click()
+    expect(outside).to_contain_text(re.compile(r"^[5-9],\d{3} entries lie outside"))
+    before = outside.inner_text()
+    page.keyboard.press("ArrowRight")
+    expect(outside).not_to_have_text(before)
+    box = chart.bounding_box()
+    assert box is not None
+    middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.move(*middle)
+    page.mouse.down()
+    page.mouse.move(middle[0] + 120, middle[1], steps=4)
+    page.mouse.up()
+    expect(page.get_by_role("region", name="Chosen entry")).to_contain_text("Choose an entry.")
+
+
 def test_where_a_query_lies_and_what_is_nearest(visitor: Visitor) -> None:
     """Inside or outside, and by how much; far from everything no shares, and the nearest entries all the same."""
     visitor.go("#/m/ward/ask")
@@ -398,7 +484,7 @@ def test_a_memory_whose_name_does_not_fit_into_a_path_is_shown(visitor: Visitor,
     page, store = visitor.page, visitor.service.store
     store.create(name, [[-1.0, 0.0], [1.0, 0.0], [0.0, 0.9]], [1.0, 2.0, 9.0], sigma=5.0, cap=1.0, ids=["a", "b", "c"])
     try:
-        page.reload()
+        visitor.go("#/memories")
         page.get_by_role("link", name=name, exact=True).click()
         expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
         page.locator("table.entries button").first.click()

@@ -36,6 +36,47 @@ def test_a_receipt_has_all_that_a_verifier_needs(service: ServiceClient) -> None
     assert "Penthesilea" not in str(receipt)
 
 
+def test_lines_are_filtered_and_paged(service: ServiceClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = service.store
+    first = store.size
+
+    def lines(query: str = "", **more: Any) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        cursor = ""
+        while True:
+            page = service.request("GET", f"/v1/log?limit=2{query}{cursor}", status=200, **more)
+            found += page["items"]
+            if page["next"] is None:
+                return found
+            cursor = f"&cursor={page['next']}"
+
+    service.request("POST", "/v1/erasures", {"subject": "patient-1"}, Expunge_Case="DSR-7 (asked)", Prefer="wait=30")
+    service.request("POST", "/v1/memories/icu/delete", {"id": "e2"}, Expunge_Case="DSR-8", status=200)
+    hold = store.hold("other", "e4", reason="a case", actor="legal")
+    everything = lines()
+    assert [line["index"] for line in everything] == list(range(store.size - 1, -1, -1))
+    summary = next(line for line in everything if line["kind"] == "subject_erased")
+    assert summary["case"] == "DSR-7 (asked)"
+    assert sorted(summary["parts"]) == [line["index"] for line in reversed(lines("&case=dsr-7")[1:])]
+    assert [line["index"] for line in lines("&kind=subject_erased&kind=held")] == [store.size - 1, summary["index"]]
+    assert {line["name"] for line in lines("&memory=icu")} == {"icu"}
+    assert lines(f"&memory=uuid:{store['icu'].uuid}") == lines("&memory=icu")
+    assert [line["kind"] for line in lines("&actor=LEGAL")] == ["held"]
+    assert lines("&case=DSR-8&memory=other") == []
+    store.release(hold)
+    late, early = store.leaf(store.size - 1), store.leaf(0)
+    after = str(late.statement.predicate["time"]).replace("+", "%2B")
+    assert lines(f"&since={after}")[-1]["time"] == late.statement.predicate["time"]
+    assert {line["time"] for line in lines(f"&until={early.statement.predicate['time']}")} == set()
+    assert len(lines("&since=2020-01-01T00:00:00Z")) == store.size > first
+    # A token of one memory is told its own lines, and no cases.
+    mine = lines(scopes=("read",), memory="icu")
+    assert {(line["name"], line["case"], line["actor"]) for line in mine} == {("icu", None, None)}
+    assert lines("&memory=other", scopes=("read",), memory="icu") == []
+    response = service.request("GET", "/v1/log?case=DSR", scopes=("read",), memory="icu")
+    assert response.status_code == 422
+
+
 def test_a_kept_head_is_extended(service: ServiceClient) -> None:
     kept = service.request("GET", "/v1/log/checkpoint", status=200)
     service.request("POST", "/v1/memories/icu/delete", {"id": "e1"}, status=200)

@@ -78,6 +78,25 @@ def test_export_of_a_person(service: ServiceClient) -> None:
     assert service.request("POST", "/v1/subjects/export", {"subject": ""}).status_code == 422
 
 
+def test_a_person_is_found_by_a_part_of_the_name(service: ServiceClient) -> None:
+    store = service.store
+    for name, subject in (("icu", "Anna Lena Meyer"), ("other", "anna-lena meyer"), ("icu", "Anna Lena Meier")):
+        memory = store[name]
+        memory.admit(memory.keys[0] + 0.01, memory.values[0], subject=subject)
+
+    def found(text: str) -> list[str]:
+        content = service.request("POST", "/v1/subjects/search", {"text": text}, scopes=("read",), status=200)
+        assert not content["more"]
+        return [one["subject"] for one in content["items"]]
+
+    assert found("anna-lena meyer") == ["anna-lena meyer", "Anna Lena Meyer", "Anna Lena Meier"]
+    assert found("Meyer") == ["Anna Lena Meyer", "anna-lena meyer"]
+    assert found("nobody of this name") == []
+    many = service.request("POST", "/v1/subjects/search", {"text": "patient"}, status=200)["items"]
+    assert all(one["entries"] == sum(one["memories"].values()) > 0 for one in many)
+    assert service.request("POST", "/v1/subjects/search", {"text": "x"}, scopes=("erase",)).status_code == 403
+
+
 def test_an_erasure_waits_and_is_cancelled_or_carried_out(
     service: ServiceClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

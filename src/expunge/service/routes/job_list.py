@@ -10,15 +10,17 @@ from typing import Annotated, Any
 from fastapi import Header, Request
 from starlette.responses import Response
 
-from expunge.errors import InputError
+from expunge.errors import InputError, Stale
+from expunge.memory.version import Version
 from expunge.service.auth import CaseHeader, asked_by, context_of, memory_of, needs, router, token_of, told
 from expunge.service.edit_state import state_of_result
 from expunge.service.job_kinds import JOB_KINDS
 from expunge.service.jobs import Job
-from expunge.service.json_response import JsonResponse, preview_content
-from expunge.service.routes.edits import DryRun, IdempotencyKey
+from expunge.service.json_response import JsonResponse, preview_content, response_with_etag
+from expunge.service.routes.edits import DryRun, IdempotencyKey, IfMatch, expected_digest
 from expunge.service.schemas import erasure_responses
 from expunge.service.schemas.erasure_requests import SubjectErasure
+from expunge.store import Store, SubjectPreview
 
 __all__ = ["routes"]
 
@@ -68,9 +70,14 @@ async def erase(
     prefer: Prefer = None,
     dry_run: DryRun = False,
     case: CaseHeader = None,
+    if_match: IfMatch = None,
 ) -> Response:
     """Erase everything of a subject, and what was made from it, in every memory, with one summary in the ledger; with
     `after`, when it is due.
+
+    The preview of a dry run has an entity tag. With it in `If-Match`, nothing is done where other entries would go now:
+    412, or a job that fails with that problem. The result's `state` says how far it went: 200 and `refused` where holds
+    kept everything.
 
     Where no entry belongs to the subject, the job is done, with 0 entries and nothing in the ledger, whether the
     subject was erased before or never there. A token that may also read is told which memories were not searched, and
@@ -83,12 +90,19 @@ async def erase(
         raise InputError("a dry run tells what an erasure would do now: leave after out")
     if body.salt is not None and (dry_run or body.after is not None):
         raise InputError("the salt of an earlier erasure goes without dry_run and after: leave it out")
+    if if_match is not None and (dry_run or body.after is not None):
+        raise InputError("the preview that was seen is for an erasure now: leave If-Match out")
     if dry_run:
         previews = await context.executor.work(
             lambda: context.store.erase_subject(body.subject, dry_run=True, look_alikes=False, derived=body.derived)
         )
         memories = {name: preview_content(preview) for name, preview in previews.items()}
-        return JsonResponse(told(request, {"memories": memories, **await _found_besides(request, body.subject)}))
+        content: dict[str, Any] = {"memories": memories, "digest": previews.digest, "order": previews.order}
+        content |= {"holds": None, "mirrors": None}
+        if "read" in token_of(request).scopes:
+            content |= await context.executor.read(_in_the_way, context.store, previews)
+        content |= await _found_besides(request, body.subject)
+        return response_with_etag(told(request, content), previews.digest)
     if body.after is not None:
         delay = timedelta(seconds=body.after)
         waiting = await context.executor.work(
@@ -103,6 +117,8 @@ async def erase(
         spec["salt"] = body.salt
     if body.derived != "erase":
         spec["derived"] = body.derived
+    if (expected := expected_digest(if_match, str)) is not None:
+        spec["expected"] = expected
     return await _start(request, "subject_erasure", spec, idempotency_key, prefer)
 
 
@@ -147,6 +163,23 @@ async def _found_besides(request: Request, subject: str) -> dict[str, Any]:
     }
 
 
+def _in_the_way(store: Store, previews: SubjectPreview) -> dict[str, Any]:
+    """Of each memory, the numbers of the holds on what would go, and the systems that have copies."""
+    mirrors = store.mirrors()
+    found: dict[str, Any] = {"holds": {}, "mirrors": {}}
+    for name, preview in previews.items():
+        memory, made = store[name], [entry.id for entry in preview.derived]
+
+        def going(version: Version, made: list[str] = made) -> list[str]:
+            owner = previews.search.subject
+            return made + (version.names_of(None, owner) if version.has_subject(owner) else [])
+
+        held = memory.holds_on(memory.look(going))
+        found["holds"][name] = sorted({hold.number for hold in held.values()})
+        found["mirrors"][name] = [one.kind for one in mirrors if one.covers(memory.uuid)]
+    return found
+
+
 @routes.post("/v1/verify", **_ACCEPTED, openapi_extra=needs(*JOB_KINDS["verification"].scopes, store_wide=True))
 async def verify(request: Request, prefer: Prefer = None) -> Response:
     """Check everything: the database, every memory, every receipt and signature, the whole ledger."""
@@ -179,6 +212,8 @@ async def show_job(request: Request, job: str, prefer: Prefer = None) -> Respons
 async def _start(request: Request, kind: str, spec: dict[str, Any], key: str | None, prefer: str | None) -> Response:
     context = context_of(request)
     job = await context.jobs.wait(await context.jobs.start(kind, spec, key), _wait_seconds(prefer))
+    if job.problem is not None and job.problem["code"] == Stale.default_code:
+        raise Stale(job.problem["detail"])
     headers = {"Location": f"/v1/jobs/{job.id}"}
     if not job.finished:
         headers["Retry-After"] = "1"

@@ -6,6 +6,8 @@ A token of one memory sees the receipts of that memory, and of the ledger as a w
 from __future__ import annotations
 
 import base64
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, get_args
 
 from fastapi import Query, Request
@@ -27,11 +29,24 @@ from expunge.service.schemas import ledger_responses
 from expunge.service.schemas.erasure_requests import CertificateRequest
 from expunge.service.schemas.paging import Cursor, Limit, cursor, page_size, position
 from expunge.service.schemas.requests import SubmittedReceipt
-from expunge.store import EVENT_TYPE, Leaf, Store, parse_event
+from expunge.store import EVENT_TYPE, Case, Leaf, Store, parse_event
 
 __all__ = ["routes"]
 
 routes = router("ledger")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which leaves a list is to have; None for all of them."""
+
+    kinds: list[str] | None = None
+    memory: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    case: str | None = None
+    actor: str | None = None
+
 
 _MAX_INDEX = 1 << 62
 _EDITS = ("created", *get_args(RecordedOutcome))
@@ -53,12 +68,29 @@ _DOCUMENT: dict[int | str, dict[str, Any]] = {
 
 
 @routes.get("/v1/log", response_model=ledger_responses.LeafPage, openapi_extra=needs("read", "audit"))
-async def list_log(request: Request, cursor_: Cursor = None, limit: Limit = None) -> Response:
-    """Leaves of the ledger, newest first; those of its memory for a token of one memory."""
+async def list_log(
+    request: Request,
+    cursor_: Cursor = None,
+    limit: Limit = None,
+    kind: Annotated[list[str] | None, Query(description="Only of these kinds.", max_length=50)] = None,
+    memory: Annotated[
+        str | None, Query(description="Only about this memory: its name, or `uuid:` and its UUID.")
+    ] = None,
+    since: Annotated[datetime | None, Query(description="Only from this time on.")] = None,
+    until: Annotated[datetime | None, Query(description="Only before this time.")] = None,
+    case: Annotated[str | None, Query(description="Only of cases with this in their reference.", min_length=1)] = None,
+    actor: Annotated[str | None, Query(description="Only of actors with this in their names.", min_length=1)] = None,
+) -> Response:
+    """Leaves of the ledger, newest first, that fit every filter; those of its memory for a token of one memory, which
+    is told no cases and actors.
+    """
     context, token = context_of(request), token_of(request)
     size = page_size(context.settings.limits, limit)
     before = position(cursor_, int)
-    return JsonResponse(await context.executor.read(_leaf_page, context.store, token.memory, before, size))
+    if token.memory is not None and (case is not None or actor is not None):
+        raise InputError("cases and actors are for tokens of the whole store: leave case and actor out")
+    wanted = Wanted(kind, memory, _with_zone(since), _with_zone(until), case, actor)
+    return JsonResponse(await context.executor.read(_leaf_page, context.store, token.memory, before, size, wanted))
 
 
 @routes.get(
@@ -71,9 +103,7 @@ async def list_receipts(request: Request, name: str, cursor_: Cursor = None, lim
     context = context_of(request)
     size = page_size(context.settings.limits, limit)
     before = position(cursor_, int)
-    return JsonResponse(
-        await context.executor.read(lambda: _leaf_page(context.store, memory_of(request).name, before, size))
-    )
+    return JsonResponse(await context.executor.read(_receipt_page, request, before, size))
 
 
 @routes.get(
@@ -87,11 +117,15 @@ async def show_receipt(request: Request, index: int) -> Response:
         store = context.store
         names = _memory_names(context.store)
         leaf, proof = _leaf(store, index, names, token.memory), store.inclusion(index)
+        case = None if token.memory is not None else store.cases_of_leaves([index]).get(index)
         return {
             "index": leaf.index,
             "kind": leaf.kind,
             "memory": leaf.memory,
             "name": names.get(leaf.memory or ""),
+            "names": _names_in(leaf, names),
+            "case": None if case is None else case.case,
+            "actor": None if case is None else case.actor,
             "edit": leaf.edit,
             "state": state_of_leaf(leaf.statement),
             "statement": {
@@ -293,16 +327,60 @@ def _accepted_format(accept: str) -> Literal["html", "pdf"]:
     return "pdf" if paper >= 0 and (page < 0 or paper < page) else "html"
 
 
-def _leaf_page(store: Store, memory: str | None, before: int | None, limit: int) -> dict[str, Any]:
+def _receipt_page(request: Request, before: int | None, limit: int) -> dict[str, Any]:
+    """Leaves about the memory in the path."""
+    store, memory = context_of(request).store, memory_of(request)
+    return _leaf_page(store, token_of(request).memory, before, limit, Wanted(memory=f"uuid:{memory.uuid}"))
+
+
+def _leaf_page(store: Store, memory: str | None, before: int | None, limit: int, wanted: Wanted) -> dict[str, Any]:
+    """Leaves that fit; of one ``memory`` for its token."""
     names = _memory_names(store)
-    wanted = None if memory is None else [uuid for uuid, name in names.items() if name == memory]
-    found = store.newest_leaves(memories=wanted, before=before, limit=limit + 1)
-    items = [_leaf_content(leaf, names) for leaf in found[:limit]]
+    uuids = None if wanted.memory is None else [wanted.memory.removeprefix("uuid:")]
+    if wanted.memory is not None and not wanted.memory.startswith("uuid:"):
+        uuids = [uuid for uuid, name in names.items() if name == wanted.memory]
+    if memory is not None:
+        mine = [uuid for uuid, name in names.items() if name == memory]
+        uuids = mine if uuids is None else [uuid for uuid in uuids if uuid in mine]
+    if wanted.until is not None:
+        first = store.first_leaf_at(wanted.until)
+        before = first if before is None else min(before, first)
+    found = store.newest_leaves(
+        memories=uuids,
+        kinds=wanted.kinds,
+        before=before,
+        since=None if wanted.since is None else store.first_leaf_at(wanted.since),
+        among=_leaves_of_cases(store, wanted.case, wanted.actor),
+        limit=limit + 1,
+    )
+    shown = found[:limit]
+    cases = {} if memory is not None else store.cases_of_leaves([leaf.index for leaf in shown])
+    items = [_leaf_content(leaf, names, cases.get(leaf.index)) for leaf in shown]
     return {"items": items, "next": cursor(items[-1]["index"]) if len(found) > limit else None}
 
 
-def _leaf_content(leaf: Leaf, names: dict[str, str]) -> dict[str, Any]:
+def _leaves_of_cases(store: Store, case: str | None, actor: str | None) -> list[int] | None:
+    """Indices of the leaves with these words in case and actor; None where neither is asked for."""
+    if case is None and actor is None:
+        return None
+
+    def fits(text: str | None, words: str | None) -> bool:
+        return words is None or (text is not None and words.casefold() in text.casefold())
+
+    found = (one for one in store.cases() if fits(one.case, case) and fits(one.actor, actor))
+    return [leaf for one in found for leaf in one.leaves]
+
+
+def _with_zone(time: datetime | None) -> datetime | None:
+    """A time without a zone is in UTC."""
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
+
+
+def _leaf_content(leaf: Leaf, names: dict[str, str], case: Case | None) -> dict[str, Any]:
     about: dict[str, Any] = {
+        "case": None if case is None else case.case,
+        "actor": None if case is None else case.actor,
+        "parts": [],
         "index": leaf.index,
         "kind": leaf.kind,
         "memory": leaf.memory,
@@ -316,7 +394,8 @@ def _leaf_content(leaf: Leaf, names: dict[str, str]) -> dict[str, Any]:
     event = parse_event(leaf.statement)
     parts = event.facts.get("memories", ())
     erased = sum(part["entries"] for part in parts)  # type: ignore[union-attr,index,call-overload,misc]
-    return about | {"time": event.time, "applied": erased, "live": None}
+    leaves = [part["leaf"] for part in parts if part["leaf"] is not None]  # type: ignore[union-attr,index,call-overload]
+    return about | {"time": event.time, "applied": erased, "live": None, "parts": leaves}
 
 
 def _leaf(store: Store, index: int, names: dict[str, str], memory: str | None) -> Leaf:
@@ -329,6 +408,13 @@ def _leaf(store: Store, index: int, names: dict[str, str], memory: str | None) -
 
 def _memory_names(store: Store) -> dict[str, str]:
     return {memory.uuid: memory.name for memory in store.memories()}
+
+
+def _names_in(leaf: Leaf, names: dict[str, str]) -> dict[str, str]:
+    """Names of the memories that a summary speaks of, as they are now; none of those that were dropped."""
+    parts: Any = () if leaf.statement.predicate_type == PREDICATE_TYPE else parse_event(leaf.statement).facts
+    stated = [part["memory"] for part in parts.get("memories", ())] if parts else []
+    return {uuid: names[uuid] for uuid in stated if uuid in names}
 
 
 def _checkpoint_content(note: SignedNote) -> dict[str, Any]:

@@ -193,11 +193,25 @@ def _query_point(version: Version, body: ExplanationQuery) -> Vector:
         if slot is None:
             raise InputError("there is no such live entry in this memory", code="not-found")
         return np.asarray(version.keys[int(np.searchsorted(version.slots, slot))])
+    if body.text is not None:
+        return _key_of_text(version, body.text)
     if body.at is not None:
         if np.abs(body.at).max() > 1e100:
             raise InputError("at: the place is too far away")
         return projection_of(version).lift(np.asarray(body.at, dtype=np.float64))
     return _point(version, body.query)
+
+
+def _key_of_text(version: Version, text: str) -> Vector:
+    """The key that a text has, by the embedder that made the memory's keys."""
+    from expunge.integrations.embedding import default_embedder, embed_texts, require_same
+
+    known = version.preprocessing.embedder
+    if known is None:
+        raise InputError("text: the keys of this memory were not made from texts; ask with a query")
+    embedder = default_embedder(known)
+    require_same(embedder, known)
+    return np.asarray(embed_texts(embedder, [text], version.keys.shape[1])[0], dtype=np.float64)
 
 
 def _point(version: Version, query: Any) -> Vector:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Query, Request
 from starlette.responses import Response, StreamingResponse
@@ -17,7 +17,7 @@ from expunge.service.auth import CaseHeader, asked_by, context_of, needs, router
 from expunge.service.json_response import JsonResponse
 from expunge.service.schemas import erasure_responses, responses
 from expunge.service.schemas.erasure_requests import CaseErasure
-from expunge.service.schemas.requests import SubjectExport
+from expunge.service.schemas.requests import SubjectExport, SubjectQuery
 from expunge.store import Case, Leaf
 
 __all__ = ["routes"]
@@ -44,6 +44,26 @@ async def export_subject(request: Request, body: SubjectExport) -> Response:
         yield from rest
 
     return StreamingResponse(parts(), media_type="application/json")
+
+
+@routes.post(
+    "/v1/subjects/search",
+    response_model=erasure_responses.FoundSubjects,
+    openapi_extra=needs("read", store_wide=True),
+)
+async def search_subjects(request: Request, body: SubjectQuery) -> Response:
+    """Whose entries are in any memory: subjects with every word of the text in their names, or that look like it."""
+    context = context_of(request)
+
+    def content() -> dict[str, Any]:
+        store = context.store
+        found, more = store.search_subjects(body.text)
+        with store.reading() as connection:
+            unsearched = store.current_subjects(connection).unsearched()
+        items = [{"subject": one.subject, "entries": one.entries, "memories": one.memories} for one in found]
+        return {"items": items, "more": more, "not_searched": [vars(one) for one in unsearched]}
+
+    return JsonResponse(await context.executor.read(content))
 
 
 @routes.get(

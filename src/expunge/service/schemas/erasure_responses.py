@@ -12,6 +12,8 @@ __all__ = [
     "ErasedCases",
     "ErasurePreview",
     "FoundBesides",
+    "FoundSubject",
+    "FoundSubjects",
     "Hold",
     "HoldList",
     "Job",
@@ -70,6 +72,22 @@ class LookAlike(ResponseBody):
     memories: list[str]
 
 
+class FoundSubject(ResponseBody):
+    """A subject that a search found, with the number of its entries in each memory."""
+
+    subject: str
+    entries: int
+    memories: dict[str, int]
+
+
+class FoundSubjects(ResponseBody):
+    """What a search for a person found; one that is written as it was asked for comes first."""
+
+    items: list[FoundSubject]
+    more: bool
+    not_searched: list[Unsearched]
+
+
 class FoundBesides(ResponseBody):
     """What else a person must know who erases a subject; null where the token may not read."""
 
@@ -78,9 +96,17 @@ class FoundBesides(ResponseBody):
 
 
 class ErasurePreview(FoundBesides):
-    """What an erasure would do, by memory."""
+    """What an erasure would do, by memory, and the order in which memories are edited.
+
+    `digest` is the entity tag: it stands for the entries that would go. `holds` has the numbers of the holds in the
+    way, and `mirrors` the systems that have copies; null where the token may not read.
+    """
 
     memories: dict[str, Preview]
+    digest: Digest
+    order: list[str]
+    holds: dict[str, list[int]] | None
+    mirrors: dict[str, list[str]] | None
 
 
 class PendingErasure(ResponseBody):

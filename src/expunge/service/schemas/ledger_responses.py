@@ -20,7 +20,10 @@ __all__ = [
 
 
 class Leaf(ResponseBody):
-    """One line of the ledger, with how far what it states was done."""
+    """One line of the ledger, with how far what it states was done; `parts` are the leaves that a summary sums up.
+
+    `case` and `actor` are null where there is none, where it was erased, and for tokens of one memory.
+    """
 
     index: int
     kind: str
@@ -31,6 +34,9 @@ class Leaf(ResponseBody):
     time: str
     applied: int
     live: int | None
+    case: str | None
+    actor: str | None
+    parts: list[int]
 
 
 class LeafPage(Page[Leaf]):
@@ -72,12 +78,18 @@ class ConsistencyProof(ResponseBody):
 
 
 class VerifiableReceipt(ResponseBody):
-    """A receipt, readable and verifiable."""
+    """A receipt, readable and verifiable; `names` has those of the memories that a summary speaks of.
+
+    `case` and `actor` are as in the list of leaves.
+    """
 
     index: int
     kind: str
     memory: str | None
     name: str | None
+    names: dict[str, str]
+    case: str | None
+    actor: str | None
     edit: int | None
     state: LeafState
     statement: dict[str, Any]

@@ -24,6 +24,7 @@ __all__ = [
     "Rebuild",
     "SearchQuery",
     "SubjectExport",
+    "SubjectQuery",
     "SubmittedReceipt",
     "check_batch",
     "check_vectors",
@@ -241,19 +242,20 @@ class NearestQuery(SearchQuery):
 
 
 class ExplanationQuery(RequestBody):
-    """Where to ask: a query, the key of a live entry, or a place on the map."""
+    """Where to ask: a query, a text where keys were made from texts, the key of a live entry, or a place on the map."""
 
     model_config = example(at=[0.0, 0.1], k=3)
 
     query: Point | None = None
+    text: Annotated[str, Field(min_length=1, max_length=100_000)] | None = None
     like: Text | None = None
     at: Annotated[list[Finite], Field(min_length=2, max_length=2)] | None = None
     k: Annotated[int, Field(ge=1, le=1000)] = 20
 
     @model_validator(mode="after")
     def _exactly_one(self) -> ExplanationQuery:
-        if sum(given is not None for given in (self.query, self.like, self.at)) != 1:
-            raise ValueError("say query, like or at, and one of them")
+        if sum(given is not None for given in (self.query, self.text, self.like, self.at)) != 1:
+            raise ValueError("say query, text, like or at, and one of them")
         return self
 
 
@@ -263,6 +265,14 @@ class SubjectExport(RequestBody):
     model_config = example(subject="patient-1")
 
     subject: Text
+
+
+class SubjectQuery(RequestBody):
+    """Words of a person's name or number."""
+
+    model_config = example(text="patient-1")
+
+    text: Text
 
 
 class SubmittedReceipt(RequestBody):

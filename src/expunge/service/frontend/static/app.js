@@ -1,6 +1,7 @@
 // The frame of the page: sign-in, navigation, and the view of the current route. Views are named for what they show.
 
 import { announce, h, replace } from "./element.js";
+import { forgetErasures } from "./officer/tab_erasures.js";
 import { session } from "./session.js";
 import { loading, problem } from "./view_state.js";
 
@@ -12,7 +13,10 @@ let signOutReason = null; // why the session ended, for the sign-in view
 // In order; the first one that the token may see is the start. A section is for tokens with one of its scopes, and
 // those `storeWide` for tokens of no single memory. Without scopes it is for everybody, also before signing in.
 const SECTIONS = [
+  { name: "erase", href: "#/erase", label: "Erase a person", scopes: ["erase"], storeWide: true },
+  { name: "requests", href: "#/requests", label: "Requests", scopes: ["erase"], storeWide: true },
   { name: "memories", href: "#/memories", label: "Memories", scopes: ["read", "audit", "admin"] },
+  { name: "holds", href: "#/holds", label: "Holds", scopes: ["admin"] },
   { name: "ledger", href: "#/ledger", label: "Ledger", scopes: ["read", "audit"] },
   { name: "verify", href: "#/verify", label: "Verify", scopes: [] },
   { name: "report", href: "#/report", label: "Report", scopes: ["read", "audit"] },
@@ -21,6 +25,10 @@ const SECTIONS = [
 // Route → module; each exports `view(parameters, signal, query)`, which returns { title, content }. What stands behind
 // a question mark in the route is the query, a URLSearchParams: filters, and never a name or an id of content.
 const ROUTES = [
+  [/^\/erase$/, "erase", "./officer/person.js"],
+  [/^\/(requests|retention)$/, "requests", "./officer/waiting.js"],
+  [/^\/(holds)$/, "holds", "./officer/waiting.js"],
+  [/^\/erased\/([0-9]+)$/, "ledger", "./officer/erasure.js"],
   [/^\/memories$/, "memories", "./engineer/overview.js"],
   [/^\/m\/([^/]+)(?:\/(map|ask|certificates|erase|ledger))?$/, "memories", "./memory.js"],
   [/^\/ledger$/, "ledger", "./ledger/ledger.js"],
@@ -104,6 +112,7 @@ function drawFrame(section) {
 }
 
 function signOut() {
+  forgetErasures();
   session.signOut();
   location.hash = "#/";
   draw();
@@ -113,6 +122,9 @@ addEventListener("hashchange", () => {
   if (location.hash.startsWith("#token=")) start();
   else draw();
 });
+const offline = document.getElementById("offline");
+for (const happened of ["online", "offline"]) addEventListener(happened, () => (offline.hidden = navigator.onLine));
+offline.hidden = navigator.onLine;
 // The address is the route, so the link to the content moves the focus and not the address.
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();

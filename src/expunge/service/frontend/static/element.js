@@ -54,7 +54,9 @@ export const fact = (name, ...value) => h("div", {}, h("dt", {}, name), h("dd", 
 // A table that narrow screens show row by row. The roles say what CSS may no longer show.
 export function table(kind, headings, body) {
   body.setAttribute("role", "rowgroup");
-  const names = headings.map((name) => h("th", { scope: "col", role: "columnheader" }, name));
+  const names = headings.map((name) =>
+    h("th", { scope: "col", role: "columnheader" }, name || h("span", { class: "hidden" }, "Action")),
+  );
   const head = h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, names));
   return h(
     "div",

@@ -1,6 +1,7 @@
 // Sentences about receipts, events and previews. Those about a receipt come from the envelope that this page decoded itself.
 
-import { sentence } from "./element.js";
+import { h, sentence } from "./element.js";
+import { ERASED } from "./verify/event.js";
 import { count, moment, percent, percentAtMost, plural, quantity } from "./numbers.js";
 
 export const OUTCOMES = {
@@ -19,7 +20,7 @@ export const OUTCOMES = {
   dropped: "memory dropped",
   held: "hold placed",
   released: "hold released",
-  subject_erased: "subject erased",
+  subject_erased: "a person erased",
   erased: "erased in several memories",
   listed: "list of entries",
   erasure_requested: "erasure requested",
@@ -30,6 +31,44 @@ export const OUTCOMES = {
   mirror_checked: "mirror searched",
   mirror_removed: "mirror removed",
 };
+
+// How far something was done: the state of a line of the ledger, in words, and the look that goes with it.
+const STATES = {
+  applied: ["Done", "applied"],
+  partly_refused: ["Partly refused", "partly"],
+  refused: ["Refused: nothing was erased", "refused"],
+  nothing: ["Nothing to do", "nothing"],
+};
+
+const KEPT = ["refused", "failed"];
+
+// As the service tells it of a line, here of what this page read in the envelope itself; null where there is nothing to grade.
+export function stateOf({ isEvent, stated }) {
+  if (!isEvent) return stated.outcome === "refused" ? "refused" : stated.outcome === "noop" ? "nothing" : "applied";
+  return ["subject_erased", "erased"].includes(stated.event) ? stateOfParts(stated.facts.memories, stated.facts.held) : null;
+}
+
+export function stateOfParts(memories, held = 0) {
+  const kept = held > 0 || memories.some(({ outcome }) => KEPT.includes(outcome));
+  if (!memories.some(({ outcome }) => ERASED.includes(outcome))) return kept ? "refused" : "nothing";
+  return kept ? "partly_refused" : "applied";
+}
+
+// What a leaf is, in a few words.
+export function whatText({ isEvent, stated }) {
+  const [kind, state] = [isEvent ? stated.event : stated.outcome, stateOf({ isEvent, stated })];
+  if (isEvent && state !== null) return leafText({ kind, state });
+  return isEvent ? (OUTCOMES[kind] ?? kind) : `${stated.action}, ${OUTCOMES[kind] ?? kind}`;
+}
+
+// `erasing`: whether it is an erasure that was or was not done, and not another edit.
+export function stateBadge(state, erasing = true) {
+  const [text, kind] = STATES[state];
+  const words = state === "refused" && !erasing ? "Refused: nothing was changed" : text;
+  return h("p", { class: `state ${kind}` }, h("span", { "aria-hidden": "true" }, SIGNS[kind]), ` ${words}`);
+}
+
+const SIGNS = { applied: "✓", partly: "!", refused: "✗", nothing: "–" };
 
 const COVERS = {
   fresh_fit: "The live memory equals a fresh fit of its entries at this cap, within the published tolerance.",
@@ -116,7 +155,7 @@ export function eventText({ event, facts }) {
     case "listed":
       return `Part ${count(facts.part)} of ${count(facts.parts)} of a list that an earlier leaf gives by its root alone: ${plural(facts.commitments.length, "entry", "entries")}.`;
     case "erasure_requested":
-      return `The erasure of a subject was requested; it is due by ${moment(facts.due)}.`;
+      return `The erasure of a person was requested; it is due by ${moment(facts.due)}.`;
     case "erasure_cancelled":
       return `The erasure requested in leaf ${count(facts.requested)} was cancelled.`;
     case "key_added":
@@ -148,8 +187,10 @@ function findingsText(findings) {
 }
 
 function erasedTogetherText({ memories, held, due }) {
+  if (stateOfParts(memories, held) === "refused")
+    return `An erasure was refused: nothing was erased in ${plural(memories.length, "memory", "memories")}.${held ? ` Holds kept ${plural(held, "entry", "entries")}.` : ""}`;
   const gone = memories.reduce((total, part) => total + part.entries, 0);
-  const left = memories.filter((part) => ["refused", "failed"].includes(part.outcome)).length;
+  const left = memories.filter((part) => KEPT.includes(part.outcome)).length;
   const what = `${plural(gone, "entry", "entries")} in ${plural(memories.length, "memory", "memories")}`;
   const kept = held ? ` Holds kept ${plural(held, "entry", "entries")}.` : "";
   const rest = left ? ` In ${plural(left, "memory", "memories")} it was not done.` : "";
@@ -160,16 +201,25 @@ function erasedTogetherText({ memories, held, due }) {
 }
 
 function erasedText({ memories, complete }) {
+  if (stateOfParts(memories) === "refused")
+    return `The erasure of a person was refused: nothing was erased in ${plural(memories.length, "memory", "memories")}.`;
   const gone = memories.reduce((total, part) => total + part.entries, 0);
-  const left = memories.filter((part) => ["refused", "failed"].includes(part.outcome)).length;
+  const left = memories.filter((part) => KEPT.includes(part.outcome)).length;
   const rest = complete
-    ? " Nothing of the subject is left in the store."
+    ? " Nothing of this person is left in the store."
     : ` In ${plural(left, "memory", "memories")} it was not done.`;
-  return `A subject was erased from the store: ${plural(gone, "entry", "entries")} in ${plural(memories.length, "memory", "memories")}.${rest}`;
+  return `A person was erased from the store: ${plural(gone, "entry", "entries")} in ${plural(memories.length, "memory", "memories")}.${rest}`;
 }
 
 // One leaf of the ledger, from the list that the service sends.
 export function leafText(leaf) {
+  if (leaf.kind === "subject_erased" || leaf.kind === "erased") {
+    const what = leaf.kind === "erased" ? "erasure in several memories" : "erasure of a person";
+    if (leaf.state === "refused") return `${what} refused`;
+    if (leaf.state === "nothing") return `${what}: nothing to do`;
+    if (leaf.state === "partly_refused") return `${what} partly refused`;
+    if (leaf.kind === "subject_erased" && leaf.applied) return `a person erased: ${plural(leaf.applied, "entry", "entries")}`;
+  }
   const entries = leaf.applied ? plural(leaf.applied, "entry", "entries") : null;
   switch (leaf.kind) {
     case "created":

@@ -81,12 +81,15 @@ export async function fileOf(path, body) {
   throw new Problem(response.status, await response.json().catch(() => ({})));
 }
 
-export const post = (path, body, headers = {}) =>
+export const post = (path, body, headers = {}, signal = undefined) =>
   request(path, {
     method: "POST",
+    signal,
     body: JSON.stringify(body),
     headers: { "Content-Type": "application/json", ...headers },
   });
+
+export const remove = (path) => request(path, { method: "DELETE" });
 
 // What a memory goes by in an address: its UUID, where its name has a slash or would be taken for something else.
 export const addressOf = ({ name, uuid }) =>
@@ -112,7 +115,9 @@ async function request(path, options, token = session.token) {
     if (error.name === "AbortError") throw error;
     throw new Problem(0, {
       title: "No answer",
-      detail: "The service does not answer. It may have stopped; nothing was lost.",
+      detail: navigator.onLine
+        ? "The service does not answer. It may have stopped, or the network is down."
+        : "This computer has no network.",
     });
   }
   const text = await response.text();

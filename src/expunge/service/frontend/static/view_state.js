@@ -21,7 +21,7 @@ export function empty(title, ...more) {
 }
 
 const ADVICE = {
-  0: "Check that `expunge serve` is running, then try again.",
+  0: "Try again when the network is back. If it is, ask whoever runs the service.",
   403: "Ask for a token with the scope that this needs: `expunge token create --help`.",
   412: "Somebody edited the memory in between. Nothing was done; look at it again.",
   503: "The store was busy with another edit. Try again in a moment.",

@@ -3,12 +3,19 @@
 
 import { h, replace, svg } from "../element.js";
 import { GROUPS, mark } from "../groups.js";
-import { percent } from "../numbers.js";
+import { percent, plural } from "../numbers.js";
 
 const NEAR = 16; // pixels
 const PADDING = 22;
-const CROWD = 250; // entries
-const SMALL = 0.75;
+// From how many entries in view on marks are smaller, and how much.
+const CROWDS = [
+  [2500, 0.42],
+  [250, 0.75],
+];
+const STEP = 1.6; // one press of a button
+const DRAGGED = 4; // pixels
+// Few entries far away from all others do not decide what is seen first.
+const [MOST, FAR] = [0.01, 3];
 // What weighs more lies above what weighs less.
 const LAYERS = ["reserve", "archived", "bound", "margin", "erased"];
 
@@ -27,34 +34,118 @@ export class Chart {
     this.svg = svg("svg", { role: "img", "aria-label": label, class: ask ? "chart asking" : "chart" });
     this.tip = h("div", { class: "tip", "aria-hidden": "true" });
     this.tip.hidden = true;
-    this.element = h("div", { class: "chart-frame" }, this.svg, this.tip);
-    this.svg.addEventListener("pointermove", (event) => this.hover(event));
+    this.view = null; // null: as much as fits; else { centre, zoom } that somebody chose
+    this.outside = h("span", { class: "muted", role: "status" });
+    this.frame = h("div", { class: "chart-frame" }, this.svg, this.tip);
+    this.element = h("div", { class: "stack" }, this.controls(), this.frame);
+    this.svg.addEventListener("pointermove", (event) => this.move(event));
+    this.svg.addEventListener("pointerdown", (event) => this.grab(event));
+    this.svg.addEventListener("pointerup", () => (this.held = null));
+    this.svg.addEventListener("pointercancel", () => (this.held = null));
     this.svg.addEventListener("pointerleave", () => this.hover(null));
     this.svg.addEventListener("click", (event) => this.click(event));
+    this.svg.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     const watch = new ResizeObserver(() => this.draw());
-    watch.observe(this.element);
+    watch.observe(this.frame);
     signal?.addEventListener("abort", () => watch.disconnect());
   }
 
+  controls() {
+    const button = (name, sign, act) => h("button", { type: "button", "aria-label": name, title: name, onclick: act }, sign);
+    const pan = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+    const keyed = (event) => {
+      const way = pan[event.key];
+      if (!way || !this.centre) return;
+      event.preventDefault();
+      this.look([this.centre[0] + (way[0] * this.width) / 6 / this.scale, this.centre[1] + (way[1] * this.height) / 6 / this.scale], this.scale);
+    };
+    return h(
+      "div",
+      { class: "row chart-controls no-print", role: "group", "aria-label": "Zoom: arrow keys move the map", onkeydown: keyed },
+      button("Zoom in", "+", () => this.zoom(STEP)),
+      button("Zoom out", "−", () => this.zoom(1 / STEP)),
+      button("Show every entry", "All", () => this.show(this.bounds(0))),
+      button("Show where most entries are", "Most", () => this.show(this.bounds(MOST))),
+      this.outside,
+    );
+  }
+
+  // The rectangle around all entries, or all but the outermost share of them on each side.
+  bounds(share) {
+    const lines = share ? [] : (this.boundary?.polylines.flat() ?? []);
+    const extent = (values) => {
+      const sorted = values.sort((one, other) => one - other);
+      const cut = Math.floor(share * sorted.length);
+      return [sorted[cut], sorted[sorted.length - 1 - cut]];
+    };
+    const extra = this.query && !share ? [this.query] : [];
+    const [left, right] = extent([...this.points.map(({ x }) => x), ...lines.map(([x]) => x), ...extra.map(({ x }) => x)]);
+    const [low, high] = extent([...this.points.map(({ y }) => y), ...lines.map(([, y]) => y), ...extra.map(({ y }) => y)]);
+    return { left, right, low, high };
+  }
+
   // One scale for both axes: the kernel knows no direction.
+  fitted({ left, right, low, high }) {
+    const scale = Math.min((this.width - 2 * PADDING) / (right - left || 1), (this.height - 2 * PADDING) / (high - low || 1));
+    return { centre: [(left + right) / 2, (low + high) / 2], scale };
+  }
+
   layout() {
     const { width, height } = this.svg.getBoundingClientRect();
     if (!width || !height) return false;
-    const lines = this.boundary?.polylines.flat() ?? [];
-    const xs = [
-      ...this.points.map((point) => point.x),
-      ...lines.map(([x]) => x),
-      ...(this.query ? [this.query.x] : []),
-    ];
-    const ys = [
-      ...this.points.map((point) => point.y),
-      ...lines.map(([, y]) => y),
-      ...(this.query ? [this.query.y] : []),
-    ];
-    const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-    const scale = Math.min((width - 2 * PADDING) / (right - left || 1), (height - 2 * PADDING) / (high - low || 1));
-    Object.assign(this, { width, height, scale, centre: [(left + right) / 2, (low + high) / 2] });
+    Object.assign(this, { width, height });
+    if (this.view === null) {
+      const [all, most] = [this.bounds(0), this.bounds(MOST)];
+      const far = all.right - all.left > FAR * (most.right - most.left) || all.high - all.low > FAR * (most.high - most.low);
+      const hidesQuery = this.query !== null && !within(most, this.query);
+      Object.assign(this, this.fitted(far && !hidesQuery && most.right > most.left && most.high > most.low ? most : all));
+    } else Object.assign(this, this.view);
     return true;
+  }
+
+  show(bounds) {
+    if (this.width) this.look(...Object.values(this.fitted(bounds)));
+  }
+
+  look(centre, scale) {
+    this.view = { centre, scale };
+    this.centre = centre;
+    this.scale = scale;
+    this.drawing ??= requestAnimationFrame(() => {
+      this.drawing = null;
+      this.draw();
+    });
+  }
+
+  // Around the middle, or around a place on screen, which stays where it is.
+  zoom(factor, at = [this.width / 2, this.height / 2]) {
+    if (!this.centre) return;
+    const [x, y] = this.toMap(...at);
+    const scale = this.scale * factor;
+    this.look([x - (at[0] - this.width / 2) / scale, y + (at[1] - this.height / 2) / scale], scale);
+  }
+
+  // With the control key, as a pinch on a touch pad is, too: without it the wheel moves the page.
+  wheel(event) {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    const box = this.svg.getBoundingClientRect();
+    this.zoom(Math.exp(-event.deltaY / 250), [event.clientX - box.left, event.clientY - box.top]);
+  }
+
+  grab(event) {
+    if (event.button === 0 && this.centre) this.held = { x: event.clientX, y: event.clientY, centre: this.centre, moved: false };
+  }
+
+  move(event) {
+    if (!this.held) return this.hover(event);
+    const [right, down] = [event.clientX - this.held.x, event.clientY - this.held.y];
+    if (!this.held.moved && Math.hypot(right, down) < DRAGGED) return undefined;
+    if (!this.held.moved) this.svg.setPointerCapture(event.pointerId);
+    this.held.moved = true;
+    this.dragged = true;
+    this.tip.hidden = true;
+    return this.look([this.held.centre[0] - right / this.scale, this.held.centre[1] + down / this.scale], this.scale);
   }
 
   toScreen(x, y) {
@@ -71,16 +162,25 @@ export class Chart {
   draw() {
     if (!this.points.length || !this.layout()) return;
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
+    const room = { left: -PADDING, right: this.width + PADDING, low: -PADDING, high: this.height + PADDING };
+    this.seen = this.points.filter((point) => {
+      const [x, y] = this.toScreen(point.x, point.y);
+      return within(room, { x, y });
+    });
+    const away = this.points.length - this.seen.length;
+    this.outside.textContent = away ? `${plural(away, "entry lies", "entries lie")} outside this view.` : "";
+    this.size = CROWDS.find(([crowd]) => this.seen.length > crowd)?.[1] ?? 1;
+    this.svg.classList.toggle("crowded", this.size < CROWDS[1][1]);
     const groups = LAYERS.flatMap((group) => this.drawGroup(group));
     replace(this.svg, this.drawBoundary(), this.drawHits(), groups, this.drawChosen(), this.drawQuery());
   }
 
   drawGroup(group) {
-    const shown = this.points.filter((point) => point.group === group && !this.hidden.has(group));
+    const shown = this.seen.filter((point) => point.group === group && !this.hidden.has(group));
     const faint = this.matching === null ? [] : shown.filter((point) => !this.matching.has(point.id));
     const clear = this.matching === null ? shown : shown.filter((point) => this.matching.has(point.id));
     // Crowded maps have smaller marks: the path is drawn larger and scaled down as a whole.
-    const size = this.points.length > CROWD ? SMALL : 1;
+    const { size } = this;
     const transform = size === 1 ? null : `scale(${size})`;
     return [
       [faint, " faint"],
@@ -146,7 +246,7 @@ export class Chart {
     const [left, top] = [event.clientX - box.left, event.clientY - box.top];
     let best = null;
     let least = NEAR;
-    for (const point of this.points) {
+    for (const point of this.seen) {
       if (this.hidden.has(point.group)) continue;
       const [x, y] = this.toScreen(point.x, point.y);
       const distance = Math.hypot(x - left, y - top);
@@ -174,12 +274,17 @@ export class Chart {
   }
 
   click(event) {
-    if (!this.centre) return;
+    // The end of a movement is no choice.
+    const dragged = this.dragged;
+    this.dragged = false;
+    if (!this.centre || dragged) return;
     const { point, left, top } = this.nearest(event);
     if (this.ask) this.ask(this.toMap(left, top), point);
     else if (point && this.pick) this.pick(point);
   }
 }
+
+const within = ({ left, right, low, high }, { x, y }) => left <= x && x <= right && low <= y && y <= high;
 
 // Live and archived entries with their places, as the service's map has them.
 export function placed(map) {

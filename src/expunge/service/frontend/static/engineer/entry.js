@@ -54,8 +54,12 @@ export function entryPanel(memory, point, signal) {
       session.may("erase") && point.subject
         ? h(
             "a",
-            { class: "button danger", href: `${base}/erase`, onclick: () => passArguments({ subject: point.subject }) },
-            "Erase its subject …",
+            {
+              class: "button danger",
+              href: session.isStoreWide ? "#/erase" : `${base}/erase`,
+              onclick: () => passArguments({ subject: point.subject }),
+            },
+            session.isStoreWide ? "Erase this person everywhere …" : "Erase its subject in this memory …",
           )
         : null,
     ),

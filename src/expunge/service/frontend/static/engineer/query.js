@@ -35,6 +35,8 @@ export async function panel(memory, { signal }) {
     spellcheck: "false",
     placeholder: `${plural(memory.dimension, "number")}, with commas or spaces between`,
   });
+  // Keys that were made from texts are asked with a text, and those of named columns by these.
+  const text = memory.embedder === null ? null : h("textarea", { rows: 2, placeholder: "A question, or words of a note" });
   const columns = memory.preprocessing?.keys ?? [];
   const cells = columns.map(() => h("input", { type: "text", inputmode: "decimal", autocomplete: "off" }));
   const wrong = h("p", { class: "wrong", role: "alert" });
@@ -57,16 +59,17 @@ export async function panel(memory, { signal }) {
   }
 
   function at(place) {
-    for (const control of [entry, numbers, ...cells]) control.value = "";
+    for (const control of [entry, numbers, ...cells, ...(text ? [text] : [])]) control.value = "";
     return ask({ at: place });
   }
 
   function submit(event) {
     event.preventDefault();
+    if (text?.value.trim()) return ask({ text: text.value.trim() });
     const like = entry.value.trim();
     const typed = numbers.value.trim();
     if (cells.some((cell) => cell.value.trim() !== "")) return askMeasured();
-    if (typed === "" && like === "") return complain("Choose an entry, or type numbers.", entry);
+    if (typed === "" && like === "") return complain(text ? "Type a text, or choose an entry." : "Choose an entry, or type numbers.", text ?? entry);
     if (typed === "") return ask({ like });
     const query = typed.split(/[\s,;]+/).map(Number);
     if (query.some((number) => !Number.isFinite(number))) return complain("Not everything here is a number.", numbers);
@@ -115,13 +118,14 @@ export async function panel(memory, { signal }) {
             .slice(0, 1000)
             .map((point) => h("option", { value: point.id })),
         ),
+        text ? field("With a text", text, `Read by the embedder that made the keys: ${memory.embedder.name}.`) : null,
+        columns.length ? measurements(columns, cells) : null,
         h(
           "div",
           { class: "ways" },
-          field("With the key of an entry", entry),
-          columns.length ? null : field("Or with numbers", numbers),
+          field(text || columns.length ? "Or with the key of an entry" : "With the key of an entry", entry),
+          columns.length || text ? null : field("Or with numbers", numbers),
         ),
-        columns.length ? measurements(columns, cells) : null,
         h("div", { class: "row" }, h("button", { type: "submit", class: "primary" }, "Ask"), wrong),
       ),
       chart.element,
@@ -144,7 +148,7 @@ function measurements(columns, cells) {
   const hint = ({ fill }) => (fill === null ? null : `Empty: ${quantity(fill)}`);
   return h(
     "div",
-    { class: "ways", role: "group", "aria-label": "Or with measurements" },
+    { class: "ways", role: "group", "aria-label": "With measurements" },
     columns.map((column, at) => field(named(column), cells[at], hint(column))),
   );
 }

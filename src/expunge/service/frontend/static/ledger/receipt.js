@@ -4,8 +4,9 @@
 import { fact, h, replace } from "../element.js";
 import { pinnedKey, storeKeys } from "./ledger_head.js";
 import { count, moment, quantity } from "../numbers.js";
-import { covers, eventText, notCovered, OUTCOMES, receiptText } from "../receipt_text.js";
-import { fileOf, get } from "../session.js";
+import { covers, eventText, notCovered, receiptText, stateBadge, stateOf, whatText } from "../receipt_text.js";
+import { certificateActions, saveFile } from "../officer/certificate.js";
+import { get } from "../session.js";
 import { stepList, verdict } from "../verification_steps.js";
 import { toUtf8 } from "../verify/encoding.js";
 import { parseEnvelope, parseStatement } from "../verify/envelope.js";
@@ -27,8 +28,8 @@ export async function view([index], signal) {
   return { title: `Receipt ${index}`, content };
 }
 
-// `person`: the subject of an erasure and its salt, where this page has just erased it. Its certificate then names it.
-export async function receiptPanel(index, signal, person = null) {
+// Without its certificate where the view around it has that.
+export async function receiptPanel(index, signal, withCertificate = true) {
   const leaf = await get(`/v1/receipts/${index}`, signal);
   const checks = h("div", { class: "stack" }, h("p", { class: "muted" }, "Verifying …"));
   check(checks, leaf);
@@ -43,44 +44,11 @@ export async function receiptPanel(index, signal, person = null) {
       h("div", { class: "stack checked" }, h("h2", {}, "Checked in this browser"), checks),
       fields,
     ),
-    certificate(index, person),
+    withCertificate
+      ? h("div", { class: "stack" }, h("h2", {}, "Certificate for the person, or for a regulator"), certificateActions(index))
+      : null,
     raw(leaf),
   );
-}
-
-// The page that a person gets about this leaf, as a file to save.
-function certificate(index, person) {
-  const failed = h("div", { role: "status" });
-  const withName = h("input", { type: "checkbox", checked: person !== null });
-  const save = async (format) => {
-    replace(failed);
-    try {
-      const named = withName.checked ? person : {};
-      saveFile(`certificate-${index}.${format}`, await fileOf(`/v1/receipts/${index}/certificate`, { format, ...named }));
-    } catch (error) {
-      replace(failed, problem(error));
-    }
-  };
-  return h(
-    "div",
-    { class: "stack" },
-    h(
-      "div",
-      { class: "row" },
-      h("span", {}, "For the person, or for a regulator: "),
-      h("button", { type: "button", class: "quiet", onclick: () => save("html") }, "Save certificate (HTML)"),
-      h("button", { type: "button", class: "quiet", onclick: () => save("pdf") }, "Save certificate (PDF)"),
-      person ? h("label", { class: "choice" }, withName, ` Name ${person.subject} on it`) : null,
-    ),
-    person ? h("p", { class: "muted" }, "With the name it is personal data itself: give it to this person alone.") : null,
-    failed,
-  );
-}
-
-function saveFile(name, content) {
-  const link = h("a", { download: name, href: URL.createObjectURL(content) });
-  link.click();
-  URL.revokeObjectURL(link.href);
 }
 
 async function check(element, leaf) {
@@ -126,21 +94,24 @@ function decoded(leaf) {
 }
 
 function event(leaf, predicate) {
+  const state = stateOf({ isEvent: true, stated: predicate });
   return {
-    text: h("p", { class: "lead" }, eventText(predicate)),
+    text: h("div", { class: "stack" }, state && stateBadge(state), h("p", { class: "lead" }, eventText(predicate))),
     fields: h(
       "dl",
       { class: "facts" },
-      fact("Event", OUTCOMES[predicate.event] ?? predicate.event),
+      fact("Event", whatText({ isEvent: true, stated: predicate })),
       fact("Time", moment(predicate.time)),
       fact("Memory", leaf.name ?? predicate.memory ?? "the whole store"),
       ...request(predicate.request),
+      ...known(leaf),
     ),
   };
 }
 
 function receipt(leaf, found) {
   const sentences = [
+    found.outcome === "refused" ? stateBadge("refused", found.action === "deletion") : null,
     h("p", { class: "lead" }, receiptText(found)),
     h("p", {}, covers(found)),
     h("p", { class: "muted" }, "Not covered: ", notCovered(found).join("; "), "."),
@@ -173,6 +144,7 @@ function receipt(leaf, found) {
         found.refusal?.holds.length ? fact("Holds", found.refusal.holds.map(count).join(", ")) : null,
         fact("Entries named", commitments(found.applied)),
         ...request(found.request),
+        ...known(leaf),
       ),
     ),
   };
@@ -193,6 +165,12 @@ function request(found) {
     .filter(([part]) => found[part] !== null)
     .map(([part, label]) => fact(label, h("code", {}, found[part])));
 }
+
+// What the ledger commits to, in words, where the store still has them and the token may read them.
+const known = ({ case: reference, actor }) => [
+  reference ? fact("Case, in words", reference) : null,
+  actor ? fact("Actor, in words", actor) : null,
+];
 
 const sizes = (size) => `${count(size.live)} live, ${count(size.pruned)} pruned`;
 

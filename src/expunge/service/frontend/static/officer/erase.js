@@ -4,7 +4,8 @@
 import { Chart, placed } from "../engineer/chart.js";
 import { announce, field, freshId, h, replace } from "../element.js";
 import { plural } from "../numbers.js";
-import { foundBesides, preview, storeErasure, storePreview } from "./preview.js";
+import { untilAnswered } from "./lost_answer.js";
+import { preview } from "./preview.js";
 import { receiptPanel } from "../ledger/receipt.js";
 import { newIdempotencyKey, get, memoryPath, post, session } from "../session.js";
 import { takeArguments } from "../view_arguments.js";
@@ -13,7 +14,6 @@ import { empty, loading, problem } from "../view_state.js";
 const WAYS = [
   ["id", "One entry", "Its id"],
   ["subject", "A subject, in this memory", "Whose entries"],
-  ["everywhere", "A subject, in every memory", "Whose entries"],
 ];
 
 export async function panel(memory, context) {
@@ -34,13 +34,14 @@ class Eraser {
       autocomplete: "off",
       spellcheck: "false",
     });
+    // What is on screen is about the name that was looked at, and about no other.
+    this.name.addEventListener("input", () => this.clear());
     this.choices = h("datalist", { id: this.name.getAttribute("list") });
     this.result = h("div", { class: "stack", "aria-live": "polite" });
     const { id, subject } = takeArguments();
     this.way = subject === undefined ? "id" : "subject";
     this.name.value = subject ?? id ?? "";
     this.labelled = h("div", {});
-    const ways = WAYS.filter(([way]) => way !== "everywhere" || session.isStoreWide);
     this.form = h(
       "form",
       { class: "card stack", onsubmit: (event) => this.ask(event) },
@@ -48,7 +49,7 @@ class Eraser {
         "fieldset",
         { class: "row" },
         h("legend", {}, "What is to go"),
-        ways.map(([way, label]) => this.radio(way, label)),
+        WAYS.map(([way, label]) => this.radio(way, label)),
       ),
       this.choices,
       this.labelled,
@@ -58,6 +59,9 @@ class Eraser {
         h("button", { type: "submit", class: "primary" }, "Preview"),
         h("span", { class: "muted" }, "Nothing is changed by looking."),
       ),
+      session.isStoreWide
+        ? h("p", { class: "muted" }, "This reaches one memory. To erase a person from all of them: ", h("a", { href: "#/erase" }, "Erase a person"), ".")
+        : null,
     );
     this.element = h("div", { class: "erase-layout" }, this.form, this.result);
     this.choose(this.way);
@@ -80,16 +84,23 @@ class Eraser {
       this.choices,
       [...this.known].slice(0, 1000).map((value) => h("option", { value })),
     );
+    this.clear();
+  }
+
+  clear() {
+    this.asked = null;
     replace(this.result);
   }
 
   // Shows what goes wrong in place of a result.
   async attempt(what, work) {
+    const mine = (this.asked = {});
     replace(this.result, loading(what));
     try {
-      replace(this.result, await work());
+      const content = await work();
+      if (this.asked === mine) replace(this.result, content);
     } catch (error) {
-      if (error.name === "AbortError") return;
+      if (error.name === "AbortError" || this.asked !== mine) return;
       const receipt = error.receipt?.index === undefined ? null : await receiptPanel(error.receipt.index, this.signal);
       replace(this.result, problem(error), receipt);
     }
@@ -104,11 +115,6 @@ class Eraser {
 
   look(name) {
     return this.attempt("the preview", async () => {
-      if (this.way === "everywhere") {
-        const found = await post("/v1/erasures?dry_run=true", { subject: name });
-        announce("Preview ready");
-        return [storePreview(found.memories, () => this.eraseInStore(name)), this.besides(found)];
-      }
       // The state that is looked at is the one that may be edited.
       const { digest } = await get(memoryPath(this.memory));
       const wanted = this.way === "id" ? { ids: [name] } : { subject: name };
@@ -117,16 +123,19 @@ class Eraser {
       });
       announce("Preview ready");
       return [
-        preview(seen, this.memory, () => this.erase(wanted, digest)),
+        preview(seen, this.memory, { subject: wanted.subject, id: name }, () => this.erase(wanted, digest)),
         this.picture(new Set(seen.applied), "to go"),
       ];
     });
   }
 
-  erase(wanted, digest) {
-    return this.attempt("the deletion", async () => {
+  async erase(wanted, digest) {
+    // Until there is an answer, nothing else is asked here.
+    this.form.inert = true;
+    await this.attempt("the deletion", async () => {
       const headers = { "If-Match": `"${digest}"`, "Idempotency-Key": newIdempotencyKey() };
-      const receipt = await post(memoryPath(this.memory, "/delete"), wanted, headers);
+      const ask = () => post(memoryPath(this.memory, "/delete"), wanted, headers, this.signal);
+      const receipt = await untilAnswered(ask, this.result, this.signal);
       announce(`${plural(receipt.applied.length, "entry", "entries")} erased`);
       return [
         this.done(receipt.applied.length),
@@ -135,41 +144,7 @@ class Eraser {
         await this.after(receipt.applied),
       ];
     });
-  }
-
-  eraseInStore(subject) {
-    return this.attempt("the erasure", async () => {
-      let job = await post("/v1/erasures", { subject }, { "Idempotency-Key": newIdempotencyKey(), Prefer: "wait=5" });
-      while (job.state === "queued" || job.state === "running") {
-        replace(this.result, progress(job.progress));
-        await new Promise((resolve) => setTimeout(resolve, 400));
-        job = await get(`/v1/jobs/${job.id}`, this.signal);
-      }
-      if (job.state !== "done")
-        return problem(
-          new Error(
-            job.problem?.detail ?? "The erasure was interrupted. Ask for it again: what was done is not done twice.",
-          ),
-        );
-      const { memories, index, salt, waiting } = job.result;
-      const here = memories.find((part) => part.memory === this.memory.name);
-      announce("Erased");
-      return [
-        storeErasure(job.result),
-        this.besides(job.result),
-        stillWaiting(waiting),
-        index === null ? null : await receiptPanel(index, this.signal, { subject, salt }),
-        here ? await this.after(here.applied) : null,
-      ];
-    });
-  }
-
-  // A look-alike is looked at under its own name before anything can be erased.
-  besides(found) {
-    return foundBesides(found, (subject) => {
-      this.name.value = subject;
-      this.look(subject);
-    });
+    this.form.inert = false;
   }
 
   done(number) {
@@ -225,15 +200,6 @@ class Eraser {
       h("p", { class: "muted" }, words),
     );
   }
-}
-
-function progress({ done, total }) {
-  return h(
-    "div",
-    { class: "stack" },
-    h("p", { role: "status" }, `Erasing: ${done} of ${plural(total, "memory", "memories")} done`),
-    h("progress", { max: total || 1, value: done, "aria-label": "Memories done" }),
-  );
 }
 
 // Why the database's files still hold what was erased; nothing where they do not.

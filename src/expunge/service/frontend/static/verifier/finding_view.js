@@ -2,13 +2,14 @@
 
 import { fact, h, sentence, withCode } from "../element.js";
 import { KINDS } from "../verify/files.js";
+import { stateBadge } from "../receipt_text.js";
 import { stepList } from "../verification_steps.js";
 import { MEANINGS } from "./meanings.js";
 
 const SIGNS = { passed: ["✓", "Verified."], partial: ["–", "Verified in part."], failed: ["✗", "NOT verified."] };
 
 export function findingView(finding) {
-  const { name, kind, state, verdict, failed, lead, facts, about, steps } = finding;
+  const { name, kind, state, verdict, failed, done, lead, facts, about, steps } = finding;
   const [sign, word] = SIGNS[state];
   return h(
     "section",
@@ -23,6 +24,7 @@ export function findingView(finding) {
     about === undefined || about === null
       ? null
       : h("p", { class: `about ${about.yes ? "yes" : "no"}` }, h("strong", {}, "Is this about the text that you gave? "), about.text),
+    done === "refused" || done === "partly_refused" ? stateBadge(done) : null,
     (lead ?? []).map((text, at) => h("p", { class: at ? "" : "lead" }, text)),
     facts?.length ? h("dl", { class: "facts" }, facts.map(([label, value]) => fact(label, value))) : null,
     steps.length

@@ -1,5 +1,6 @@
 // From dropped files to findings: which files belong together, what is checked of each, and what that comes to.
-// A finding: { name, kind, state: "passed" | "partial" | "failed", verdict, lead, facts, about, steps }.
+// A finding: { name, kind, state: "passed" | "partial" | "failed", verdict, done, lead, facts, about, steps };
+// `done` is how far what it states was done, where that can be graded.
 
 import { count, moment, plural } from "../numbers.js";
 import { parseBundle } from "../verify/bundle_format.js";
@@ -19,6 +20,7 @@ import { opened } from "../verify/revealed.js";
 import { chain, checkInclusion, checkLeaf, checkWitnesses, failureOf, headDetail } from "../verify/steps.js";
 import { readStamp, verifyStamp } from "../verify/timestamp.js";
 import { checkNotOwn } from "../verify/trust.js";
+import { stateOf } from "../receipt_text.js";
 import { leafFacts, leafLead, witnessFacts } from "./leaf_text.js";
 
 // What is checked goes by the files that are there; `progress` hears of the leaves of a ledger.
@@ -81,6 +83,7 @@ async function receipt(file, proof, policy) {
         ? "Its place in a ledger was not checked: no proof of inclusion was given."
         : notHere(place),
     good: "Genuine: signed by a key that you trust, consistent in itself, and in the ledger.",
+    done: leaf.stated && stateOf(leaf),
     lead: leaf.stated && leafLead(leaf),
     facts: leaf.stated && leafFacts(leaf, place, stamped),
     about: leaf.stated && (await aboutLeaf(leaf.statement, policy.about)),
@@ -112,6 +115,7 @@ async function bundle(file, policy) {
   }
   return finish(file, steps, {
     missing: "Whether its weights are the exact optimum was not recomputed here; expunge verify evidence does that.",
+    done: leaf.stated && stateOf(leaf),
     lead: leaf.stated && leafLead(leaf),
     facts: leaf.stated && leafFacts(leaf, place, []),
     about: leaf.stated && (await aboutLeaf(leaf.statement, policy.about)),
@@ -160,6 +164,7 @@ async function certificate(file, policy) {
   return finish(file, steps, {
     missing: notHere(place),
     good: `Genuine: its leaf, and every leaf that it counts, is signed by a key that you trust, and in the ledger. ${PAGES[file.kind]}`,
+    done: stateOf(leaf),
     lead: leafLead(leaf),
     facts: leafFacts(leaf, { index: leaf.proof.index, head, ...place }, stamped, found),
     about: await aboutLeaf(leaf.statement, policy.about),
@@ -371,10 +376,10 @@ async function aboutLedger(leaves, about) {
     : { yes: false, text: `No: nothing in ${plural(leaves.length, "leaf", "leaves")} opens with this text and salt.` };
 }
 
-function finish({ name, kind }, steps, { missing = null, good = "", lead = null, facts = null, about = null }) {
+function finish({ name, kind }, steps, { missing = null, good = "", done = null, lead = null, facts = null, about = null }) {
   const failed = failureOf(steps);
   if (failed) return { name, kind, state: "failed", failed, steps };
   const state = missing === null ? "passed" : "partial";
   const verdict = missing === null ? good : `What was checked is genuine. ${missing}`;
-  return { name, kind, state, verdict, lead, facts: facts ?? [], about, steps };
+  return { name, kind, state, verdict, done, lead, facts: facts ?? [], about, steps };
 }

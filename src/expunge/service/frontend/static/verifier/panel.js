@@ -149,10 +149,10 @@ export async function verifierPanel({ storeKeys = null } = {}) {
       ? null
       : h("div", {}, h("button", { type: "button", onclick: () => (key.value = storeKeys) }, "Use this store's keys")),
     h(
-      "details",
-      { class: "about-me" },
-      h("summary", {}, "Is this about me?"),
-      h("p", { class: "muted" }, "Receipts name nobody. Whoever got a salt with a receipt can show whom it is about."),
+      "fieldset",
+      { class: "stack about-me" },
+      h("legend", {}, "Is this about me?"),
+      h("p", { class: "muted" }, "Receipts name nobody. With the name and the salt that came with it, one sees whom it is about. Leave both empty otherwise."),
       field("Name, number, or case", text, "Exactly as the organisation writes it."),
       field("Salt", salt, "64 hexadecimal digits."),
     ),
