@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 # One BLAS thread a worker: the suite runs one process a core.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: install browser openssl softhsm paper proxy quick coverage test demo docs serve screenshots plots notebook lint types borders format audit audit-quick bench \
+.PHONY: install browser openssl softhsm paper proxy quick coverage test long demo docs serve screenshots plots notebook lint types borders format audit audit-quick bench \
 	sequential warranties proofs bounds verifier verifier-mutants durable ledger interop service metrics api-clients selection gate licences release soak attacks lies twins \
 	never-blocked damage first-receipt first-minutes start-up group-commit scale growth stream langgraph langgraph-suites mcp-conformance conversations locomo forgetting messy-tables mirrors clean
 
@@ -39,10 +39,10 @@ quick: $(STAMP) softhsm
 	$(VENV)/bin/ruff check --quiet
 	$(VENV)/bin/ruff format --check --quiet
 	git diff --name-only --diff-filter=d $(BASE) -- '*.py' | xargs --no-run-if-empty $(VENV)/bin/mypy
-	$(THREADS) $(PYTHON) -m pytest -q -n auto -m "not slow" $(addprefix tests/,$(CORE))
+	$(THREADS) $(PYTHON) -m pytest -q -n auto -m "not slow and not long" $(addprefix tests/,$(CORE))
 
 coverage: $(STAMP) softhsm
-	$(THREADS) $(PYTHON) -m pytest -q -n auto -m "not slow" --cov --cov-report=term $(addprefix tests/,$(CORE))
+	$(THREADS) $(PYTHON) -m pytest -q -n auto -m "not slow and not long" --cov --cov-report=term $(addprefix tests/,$(CORE))
 
 # WeasyPrint draws text with Pango, and embeds these fonts in a certificate document.
 paper: $(STAMP)
@@ -54,7 +54,11 @@ proxy: $(STAMP)
 	@test -x /usr/sbin/nginx || command -v nginx || (apt-get update -q && apt-get install -y -q nginx-light)
 
 test: $(STAMP) browser openssl softhsm paper proxy
-	$(THREADS) $(PYTHON) -m pytest -n auto
+	$(THREADS) $(PYTHON) -m pytest -n auto -m "not long"
+
+# Tests of ten seconds and more: whole processes, and machine code made from nothing.
+long: $(STAMP) browser openssl softhsm paper
+	$(THREADS) $(PYTHON) -m pytest -n auto -m long
 
 demo: $(STAMP)
 	$(VENV)/bin/expunge demo --fresh

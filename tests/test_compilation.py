@@ -147,6 +147,7 @@ def test_numba_multiplies_matrices_and_loads_scipy_no_earlier() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_warm_compiles_everything_once_on_a_read_only_source_tree_without_a_home(unwritable: Path) -> None:
     """From a table to a verified store: nothing can be written but beside the table and among the temporary files."""
     table = unwritable / "hours.csv"

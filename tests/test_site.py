@@ -29,6 +29,7 @@ def test_every_command_and_error_is_documented(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_site_builds_with_warnings_as_errors(tmp_path: Path) -> None:
     command = [
         sys.executable,

@@ -277,7 +277,7 @@ def test_what_a_preview_holds_is_what_is_printed() -> None:
             "readout_change",
             "probes",
         ),
-        *("ended", "expired", "reactivated", "reason", "notice", "outdated", "derived", "elsewhere"),
+        *("ended", "expired", "reactivated", "reason", "notice", "outdated", "derived", "elsewhere", "holds"),
     }
 
 

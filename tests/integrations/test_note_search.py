@@ -246,6 +246,7 @@ def remember_and_search(notebook: Notebook) -> None:
         notebook.search("walks home", embed=WORDS, mode=mode, subject="zed", where={})
 
 
+@pytest.mark.long
 def test_an_erased_note_leaves_nothing_in_the_process(store: Store) -> None:
     notebook = Notebook(store, "notes")
     remember_and_search(notebook)
@@ -265,6 +266,7 @@ with expunge.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.long
 def test_what_another_process_erases_leaves_nothing_here(tmp_path: Path) -> None:
     """Neither in a notebook that is searched afterwards, nor in one that only the store's upkeep looks at."""
     url = f"sqlite:///{tmp_path / 'notes.db'}"

@@ -161,6 +161,7 @@ COVERED = ("delete-all", "admit-many")
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in EDITS if name not in COVERED])
 def test_an_interrupt_at_any_line(name: str) -> None:
     start, edit = EDITS[name]

@@ -89,6 +89,7 @@ def test_a_dropped_memory_waits_as_well(service: ServiceClient, folder: Path) ->
     assert eventually(lambda: service.store.waiting() is None)
 
 
+@pytest.mark.long
 def test_whoever_verifies_without_end_keeps_no_salt_on_disk(service: ServiceClient, folder: Path) -> None:
     """An audit token in a loop: an answer that does not say that it waits is true, and what waits is completed."""
     salts = needles_of(service.store["icu"], [f"e{number}" for number in range(1, 9)])

@@ -14,6 +14,8 @@ from expunge.store import Store, StoredMemory
 from .conftest import Place
 from .sample_memory import appearance, arrival, fill
 
+pytestmark = pytest.mark.long
+
 
 def loaded_memory(memory: StoredMemory) -> Memory | None:
     loaded = memory.versions._loaded

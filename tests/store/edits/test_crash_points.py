@@ -48,6 +48,7 @@ def test_a_process_killed_at_any_time_leaves_all_or_nothing(killed_edits: Killed
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_server_that_crashes_in_the_middle_loses_nothing_it_has_answered_for(folder: Path) -> None:
     """PostgreSQL ends without a word at each point of an edit, and recovers from its log."""
     with running_server() as server:
