@@ -119,7 +119,8 @@ def test_a_program_that_overwrites_what_it_frees_keeps_nothing_in_arrows_memory(
             found.append(len(marks_in_process(program.pid)))
             program.stdin.write(b"\n")
             program.stdin.flush()
-    assert found == [100, 0]
+    assert found[0] >= {new_mark(Random(row)) for row in range(100)}
+    assert found[1] == set()
 
 
 @pytest.mark.slow
