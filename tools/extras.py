@@ -151,6 +151,13 @@ def lancedb() -> None:
     mirrored("lancedb:///lance#notes")
 
 
+def oidc() -> None:
+    """Make what checks a provider's tokens, and ask for no key."""
+    from expunge.service.openid import OpenId, OpenIdProvider
+
+    OpenIdProvider(OpenId("https://issuer.invalid", "expunge")).find("no token")
+
+
 def mcp() -> None:
     """Make the server."""
     from expunge.integrations.mcp import make_server
@@ -286,6 +293,7 @@ USES: dict[str, Callable[[], None]] = {
         lancedb,
         langgraph,
         mcp,
+        oidc,
         pandas,
         parquet,
         pgvector,

@@ -101,14 +101,23 @@ def described(live: Live) -> Any:
         name: shape["examples"][0] for name, shape in plain["components"]["schemas"].items() if "examples" in shape
     }
 
+    asked: set[str] = set()
+
     @found.hook("map_case")
     def likelier(context: Any, case: Any) -> Any:
-        """Names that are there and bodies that make sense, more often than chance would have it."""
+        """Names that are there and bodies that make sense: at first, and then more often than by chance."""
+        first = case.meta.generation.mode is GenerationMode.POSITIVE and case.operation.label not in asked
+        if first:
+            asked.add(case.operation.label)
         for name, value in (case.path_parameters or {}).items():
-            if name in KNOWN and len(str(value)) % 4:
+            if name in KNOWN and (first or len(str(value)) % 4):
                 case.path_parameters[name] = KNOWN[name]
         body = case.operation.definition.raw.get("requestBody")
-        if body is not None and case.meta.generation.mode is GenerationMode.POSITIVE and len(str(case.body)) % 3:
+        if (
+            body is not None
+            and case.meta.generation.mode is GenerationMode.POSITIVE
+            and (first or len(str(case.body)) % 3)
+        ):
             wanted = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
             case.body = json.loads(json.dumps(examples.get(wanted, case.body)))
             if wanted == "Creation":
