@@ -120,7 +120,12 @@ def test_answers_are_as_described(described: Any, live: Live, mode: GenerationMo
         @given(operation.as_strategy(generation_mode=mode))
         def holds(case: Any) -> None:
             asked = case.as_transport_kwargs(base_url=live.url)
-            line = httpx.Request("GET", asked["url"], params=asked.get("params")).url.raw_path
+            try:
+                line = httpx.Request("GET", asked["url"], params=asked.get("params")).url.raw_path
+            except httpx.InvalidURL as problem:
+                # Longer than httpx makes one, and so than the longest line.
+                assume("too long" not in str(problem))
+                raise
             assume(len(line) < LONGEST_LINE)
             response = case.call_and_validate(base_url=live.url, headers=live.headers, checks=CHECKS)
             answered[f"{case.method} {case.operation.path}", response.status_code] += 1

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import Query, Request
+from pydantic import StringConstraints
 from starlette.responses import Response
 
 from expunge.errors import InputError
@@ -50,6 +51,7 @@ class Wanted:
 _MAX_INDEX = 1 << 62
 # RFC 3339, with a zone.
 _TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$"
+Kind = Annotated[str, StringConstraints(pattern="^[a-z_]{1,40}$")]
 _DOCUMENT: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The document, to be saved.",
@@ -66,7 +68,7 @@ async def list_log(
     request: Request,
     cursor_: Cursor = None,
     limit: Limit = None,
-    kind: Annotated[list[str] | None, Query(description="Only of these kinds.", max_length=50)] = None,
+    kind: Annotated[list[Kind] | None, Query(description="Only of these kinds.")] = None,
     memory: Annotated[
         str | None, Query(description="Only about this memory: its name, or `uuid:` and its UUID.")
     ] = None,
