@@ -69,6 +69,8 @@ def test_lines_are_filtered_and_paged(service: ServiceClient, monkeypatch: pytes
     assert lines(f"&since={after}")[-1]["time"] == late.statement.predicate["time"]
     assert {line["time"] for line in lines(f"&until={early.statement.predicate['time']}")} == set()
     assert len(lines("&since=2020-01-01T00:00:00Z")) == store.size > first
+    for wrong in ("since=13050", "since=2026-02-30T00:00:00Z", "until=2026-01-01", "memory=icu&memory=other"):
+        assert service.request("GET", f"/v1/log?{wrong}").status_code == 422
     # A token of one memory is told its own lines, and no cases.
     mine = lines(scopes=("read",), memory="icu")
     assert {(line["name"], line["case"], line["actor"]) for line in mine} == {("icu", None, None)}

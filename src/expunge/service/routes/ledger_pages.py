@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
 
 from fastapi import Query, Request
+from pydantic import StringConstraints
 from starlette.responses import Response
 
 from expunge.errors import Busy, InputError
@@ -56,6 +57,9 @@ _BUNDLE: dict[int | str, dict[str, Any]] = {
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
+# RFC 3339, with a zone.
+_TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$"
+Kind = Annotated[str, StringConstraints(pattern="^[a-z_]{1,40}$")]
 _DOCUMENT: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The document, to be saved.",
@@ -72,12 +76,12 @@ async def list_log(
     request: Request,
     cursor_: Cursor = None,
     limit: Limit = None,
-    kind: Annotated[list[str] | None, Query(description="Only of these kinds.", max_length=50)] = None,
+    kind: Annotated[list[Kind] | None, Query(description="Only of these kinds.")] = None,
     memory: Annotated[
         str | None, Query(description="Only about this memory: its name, or `uuid:` and its UUID.")
     ] = None,
-    since: Annotated[datetime | None, Query(description="Only from this time on.")] = None,
-    until: Annotated[datetime | None, Query(description="Only before this time.")] = None,
+    since: Annotated[str | None, Query(description="Only from this time on.", pattern=_TIME)] = None,
+    until: Annotated[str | None, Query(description="Only before this time.", pattern=_TIME)] = None,
     case: Annotated[str | None, Query(description="Only of cases with this in their reference.", min_length=1)] = None,
     actor: Annotated[str | None, Query(description="Only of actors with this in their names.", min_length=1)] = None,
 ) -> Response:
@@ -89,7 +93,10 @@ async def list_log(
     before = position(cursor_, int)
     if token.memory is not None and (case is not None or actor is not None):
         raise InputError("cases and actors are for tokens of the whole store: leave case and actor out")
-    wanted = Wanted(kind, memory, _with_zone(since), _with_zone(until), case, actor)
+    for name in ("memory", "since", "until", "case", "actor"):
+        if len(request.query_params.getlist(name)) > 1:
+            raise InputError(f"{name}: give it once")
+    wanted = Wanted(kind, memory, _time("since", since), _time("until", until), case, actor)
     return JsonResponse(await context.executor.read(_leaf_page, context.store, token.memory, before, size, wanted))
 
 
@@ -371,9 +378,12 @@ def _leaves_of_cases(store: Store, case: str | None, actor: str | None) -> list[
     return [leaf for one in found for leaf in one.leaves]
 
 
-def _with_zone(time: datetime | None) -> datetime | None:
-    """A time without a zone is in UTC."""
-    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
+def _time(name: str, text: str | None) -> datetime | None:
+    """A time with its zone, from text that has the form of one."""
+    try:
+        return None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{name}: there is no such time") from None
 
 
 def _leaf_content(leaf: Leaf, names: dict[str, str], case: Case | None) -> dict[str, Any]:

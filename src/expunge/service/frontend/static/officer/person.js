@@ -106,7 +106,7 @@ class Person {
     return this.show(this.found, "the search", async () => {
       const { items, more, not_searched } = await post("/v1/subjects/search", { text }, {}, this.signal);
       announce(`${plural(items.length, "person", "persons")} found`);
-      return [this.list(text, items, more), passedOver({ look_alikes: [], not_searched }, null)];
+      return [this.list(text, items, more), passedOver({ look_alikes: [], not_searched }, null, "Not searched")];
     });
   }
 
@@ -147,7 +147,9 @@ class Person {
       announce(`What the store has of ${subject} is shown`);
       // Keyboards and readers go on where it is.
       queueMicrotask(() => this.chosen.firstElementChild.focus());
-      return [this.person(subject, seen, memories), passedOver(seen, (other) => this.choose(other))];
+      // Which memories were not searched stands beside the search already.
+      const beside = memories === null ? seen : { ...seen, not_searched: [] };
+      return [this.person(subject, seen, memories), passedOver(beside, (other) => this.choose(other))];
     });
   }
 

@@ -74,7 +74,7 @@ function moves(one) {
 }
 
 // Subjects that look alike, each with a button that looks at it, and entries without any subject.
-export function passedOver({ look_alikes: alike, not_searched: unsearched }, choose) {
+export function passedOver({ look_alikes: alike, not_searched: unsearched }, choose, label = "Not erased") {
   if (!alike?.length && !unsearched?.length) return null;
   const offer = ({ subject, entries, memories }) =>
     h(
@@ -86,7 +86,7 @@ export function passedOver({ look_alikes: alike, not_searched: unsearched }, cho
   const without = ({ memory, unnamed, entries }) => `${memory} (${unnamed} of ${plural(entries, "entry", "entries")} without a name)`;
   return h(
     "section",
-    { class: "card stack", "aria-label": "Not erased" },
+    { class: "card stack", "aria-label": label },
     alike?.length ? h("p", {}, "These look alike and are not touched. The same person? Look at each by its name:") : null,
     alike?.length ? h("ul", { class: "per-memory" }, alike.map(offer)) : null,
     unsearched?.length ? h("p", { class: "muted" }, `Not searched, because entries there belong to nobody by name: ${unsearched.map(without).join("; ")}.`) : null,
