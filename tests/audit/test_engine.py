@@ -62,6 +62,7 @@ def test_two_workers_give_the_same_bytes(alone: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_ray_cluster_gives_the_same_bytes(alone: Path, tmp_path: Path) -> None:
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", RAY, str(tmp_path)],

@@ -75,6 +75,7 @@ print(ray.is_initialized())
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_two_workers_change_no_bit(tmp_path: Path) -> None:
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", SCRIPT],

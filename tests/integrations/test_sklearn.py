@@ -431,6 +431,7 @@ def test_agreement_over_many_fits() -> None:
     assert 1e-3 < counted.boundary_of_empty_margins < 0.1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("tests", "plugin", "count"),
     [

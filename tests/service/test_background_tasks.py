@@ -188,10 +188,10 @@ def sweeps_of(monkeypatch: pytest.MonkeyPatch) -> list[Store]:
 
 
 def test_what_has_ended_is_erased_while_the_service_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = datetime.now(UTC) + timedelta(seconds=2)
     made = ServiceClient(Settings(url=f"sqlite:///{folder / 'ward.db'}", retain_seconds=0.1))
     with made.client:
         store = made.store
+        ends = datetime.now(UTC) + timedelta(seconds=3)
         key = [0.5] * store["icu"].dimension
         store["icu"].admit(key, [1.0] * store["icu"].values.shape[1], id="ends", expires=ends)
         store["other"].admit(

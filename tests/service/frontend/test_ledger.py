@@ -23,7 +23,8 @@ def test_the_ledger_is_listed_and_each_receipt_is_readable(visitor: Visitor) -> 
     newest = service.call("GET", "/v1/log?limit=50")["items"]
     rows = page.locator("table.receipts tbody tr[data-leaf]")
     assert rows.count() == len(newest)
-    expect(rows.first.get_by_role("link")).to_have_text(str(newest[0]["index"]))
+    # A summary has links to its parts, too.
+    expect(rows.first.get_by_role("link").first).to_have_text(str(newest[0]["index"]))
     page.get_by_role("button", name="Older").click()
     expect(rows.nth(len(newest))).to_be_attached()
     assert rows.count() > len(newest)

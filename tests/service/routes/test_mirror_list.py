@@ -47,7 +47,9 @@ def test_a_mirror_is_synced_at_once_and_removed(service: ServiceClient, tmp_path
     url = f"lancedb://{tmp_path / 'lance'}#notes"
     mirror = service.store.mirror(url, memory="icu")
     done = service.request("POST", f"/v1/mirrors/{mirror.leaf}/sync", status=200)
-    assert (done["pending"], done["problem"]) == (0, None)
+    # A background task may be at it already, and one pass at a time is made.
+    assert done["problem"] is None
+    assert done["pending"] == 0 or in_step(service)
     assert len(ids_in(url)) == len(service.store["icu"])
     assert service.request("DELETE", f"/v1/mirrors/{mirror.leaf}", status=200)["kind"] == "mirror_removed"
     assert service.request("GET", "/v1/mirrors", status=200) == {"items": []}

@@ -30,6 +30,7 @@ def killed_edits(place: Place, folder: Path, fork_server: ForkServer) -> KilledE
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_process_killed_at_every_point_leaves_all_or_nothing(killed_edits: KilledEdits) -> None:
     reached = [moment[1] for verb, moment in at_points(["delete"]) if killed_edits.run_edit(verb, moment, retries=1)]
     missed = set(crash_points.CRASH_POINTS) - set(reached)
@@ -40,6 +41,7 @@ def test_a_process_killed_at_every_point_leaves_all_or_nothing(killed_edits: Kil
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_process_killed_at_any_time_leaves_all_or_nothing(killed_edits: KilledEdits) -> None:
     span = killed_edits.span()
     for verb, delay in at_random(10, 1.2 * span):
