@@ -188,6 +188,16 @@ def test_the_ledger_is_filtered_saved_and_linked_to(visitor: Visitor) -> None:
         filters.get_by_role("link", name=name).click()
         expect(lines).to_have_count(number)
     assert re.search(r"sort=persons&.*from=\d{4}-\d\d-01&to=\d{4}-\d\d-(28|29|30|31)", page.url)
+    # What was chosen and not shown yet stays chosen.
+    visitor.go("#/ledger")
+    filters.get_by_label("What").select_option(label="Erasures of persons")
+    filters.get_by_role("link", name="This month").click()
+    expect(page).to_have_url(re.compile(r"sort=persons&from="))
+    expect(filters.get_by_label("What").locator("option:checked")).to_have_text("Erasures of persons")
+    expect(filters.get_by_label("From")).not_to_have_value("")
+    filters.get_by_label("Case").fill("dsr-77")
+    filters.get_by_role("button", name="Show").click()
+    expect(lines).to_have_count(1)
     part = job["result"]["memories"][0]["index"]
     lines.first.get_by_role("link", name=f"Receipt {part}, a part of {index}").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Receipt {part}")

@@ -71,10 +71,22 @@ function filters(asked) {
   );
   const everybody = session.isStoreWide;
   const inputs = { sort, memory: text("memory"), from: day("from"), to: day("to"), case: text("case"), actor: text("actor") };
+  const shown = (days) =>
+    addressOfLines({ ...Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, input.value.trim()])), ...days });
   const show = (event) => {
     event.preventDefault();
-    location.hash = addressOfLines(Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, input.value.trim()])));
+    location.hash = shown({});
   };
+  // A link keeps what was chosen in the form and not shown yet.
+  const monthLink = (label, offset) =>
+    h(
+      "a",
+      {
+        href: addressOfLines({ ...asked, ...month(offset) }),
+        onclick: ({ currentTarget }) => currentTarget.setAttribute("href", shown(month(offset))),
+      },
+      label,
+    );
   return h(
     "form",
     { class: "card stack filters no-print", role: "search", "aria-label": "Filters", onsubmit: show },
@@ -92,8 +104,8 @@ function filters(asked) {
       "div",
       { class: "row" },
       h("button", { type: "submit", class: "primary" }, "Show"),
-      h("a", { href: addressOfLines({ ...asked, ...month(0) }) }, "This month"),
-      h("a", { href: addressOfLines({ ...asked, ...month(-1) }) }, "Last month"),
+      monthLink("This month", 0),
+      monthLink("Last month", -1),
       Object.values(asked).some(Boolean) ? h("a", { href: "#/ledger" }, "Show everything") : null,
     ),
   );

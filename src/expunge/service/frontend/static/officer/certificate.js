@@ -27,7 +27,8 @@ export function certificateActions(index, person = null) {
           try {
             const named = withName.checked && person ? { subject: person.subject, salt: person.salt } : {};
             named.names = withMemories.checked;
-            saveFile(`certificate-${index}.${format}`, await fileOf(`/v1/receipts/${index}/certificate`, { format, ...named }));
+            const what = named.subject === undefined ? "" : "-with-name";
+            saveFile(`certificate-${index}${what}.${format}`, await fileOf(`/v1/receipts/${index}/certificate`, { format, ...named }));
           } catch (error) {
             replace(failed, problem(error));
           }
@@ -48,7 +49,7 @@ export function certificateActions(index, person = null) {
       person ? h("label", { class: "choice" }, withName, ` Name ${person.subject} on it`) : null,
       h("label", { class: "choice" }, withMemories, " Names of memories on it"),
     ),
-    person ? h("p", { class: "muted" }, "With the name it is personal data itself: give it to this person alone.") : null,
+    person ? h("p", { class: "muted" }, "With the name it is personal data itself: give it to this person alone, and a regulator the one without.") : null,
     h(
       "p",
       { class: "muted" },

@@ -138,7 +138,7 @@ function salt(text) {
     ),
     fact(
       "",
-      h("span", { class: "muted" }, "It opens the ledger's commitment to the name. The certificate with the name has it; the service keeps it for seven days, encrypted under the key of this request, which only this tab has."),
+      h("span", { class: "muted" }, "The secret number that shows, with the name, whom this erasure was about. Save the certificate with the name now: it holds this number, and after this tab is closed nobody can put the name on a certificate any more."),
     ),
   );
 }

@@ -24,6 +24,12 @@ export async function verifierPanel({ storeKeys = null } = {}) {
   );
   const oldest = h("input", { type: "number", min: "0", step: "any", autocomplete: "off" });
   const result = h("div", { class: "stack results", "aria-live": "polite" }, expected());
+  // The answer may be above or below the button that asked for it.
+  const answer = (...content) => {
+    replace(result, ...content);
+    result.scrollIntoView({ block: "nearest" });
+    if (result.getBoundingClientRect().top < 0) result.scrollIntoView({ block: "start" });
+  };
   const cannot = await unsupportedReason();
 
   async function take(name, bytes) {
@@ -77,7 +83,8 @@ export async function verifierPanel({ storeKeys = null } = {}) {
   async function verify() {
     const waiting = h("p", { class: "loading", role: "status" }, "Verifying …");
     try {
-      if (!files.length) return replace(result, wrong("There is no file yet: drop one, or paste its text."));
+      if (!files.length) return answer(wrong("There is no file yet: drop one, or paste its text."));
+      if (key.value.trim() === "") return answer(wrong(storeKeys === null ? NO_KEY : `${NO_KEY} Or press “Use this store's keys”, if you trust this store.`, "signing-key-missing"));
       const about = aboutFrom(text.value.trim(), salt.value.trim());
       replace(result, waiting);
       const trust = { ...(await readTrust(key.value)), maxAge: ageFrom(oldest) };
@@ -90,14 +97,20 @@ export async function verifierPanel({ storeKeys = null } = {}) {
           await new Promise((resolve) => setTimeout(resolve));
         },
       });
-      replace(result, found.length ? found.map(findingView) : wrong(NOTHING_ALONE));
+      answer(found.length ? found.map(findingView) : wrong(NOTHING_ALONE));
       const bad = found.filter(({ state }) => state === "failed").length;
       return announce(bad ? `${bad} of ${found.length} do not verify` : `${found.length} checked, none is wrong`);
     } catch (error) {
       if (!(error instanceof VerificationError)) console.error(error);
-      return replace(result, wrong(error.message, error instanceof VerificationError ? error.name : null));
+      return answer(wrong(error.message, error instanceof VerificationError ? error.name : null));
     }
   }
+
+  const useStoreKeys = async () => {
+    key.value = storeKeys;
+    if (files.length) await verify();
+    else replace(result, expected());
+  };
 
   const chooser = h("input", {
     type: "file",
@@ -147,7 +160,7 @@ export async function verifierPanel({ storeKeys = null } = {}) {
     ),
     storeKeys === null
       ? null
-      : h("div", {}, h("button", { type: "button", onclick: () => (key.value = storeKeys) }, "Use this store's keys")),
+      : h("div", {}, h("button", { type: "button", onclick: useStoreKeys }, "Use this store's keys")),
     h(
       "fieldset",
       { class: "stack about-me" },
@@ -163,6 +176,7 @@ export async function verifierPanel({ storeKeys = null } = {}) {
 }
 
 const PASTED = "pasted text";
+const NO_KEY = "There is no key yet: paste the public key of whoever signed into “Trusted keys”.";
 const NOTHING_ALONE =
   "What was given proves nothing by itself: a proof of inclusion needs its receipt, a time stamp its signed head.";
 
@@ -193,6 +207,7 @@ function dropZone(chooser, takeAll) {
 function aboutFrom(text, salt) {
   if (text === "" && salt === "") return null;
   if (text === "") throw new VerificationError("input-error", "a salt needs the text that it goes with");
+  if (salt === "") throw new VerificationError("input-error", "a name needs the salt that came with it: leave both empty, or give both");
   if (!isSalt(salt)) throw new VerificationError("input-error", "a salt is 64 hexadecimal digits, in lower case");
   return { text, salt };
 }
