@@ -191,7 +191,9 @@ def test_what_has_ended_is_erased_while_the_service_runs(folder: Path, monkeypat
     made = ServiceClient(Settings(url=f"sqlite:///{folder / 'ward.db'}", retain_seconds=0.1))
     with made.client:
         store = made.store
-        ends = datetime.now(UTC) + timedelta(seconds=3)
+        # The first edit of a process may compile.
+        store["icu"].admit([0.25] * store["icu"].dimension, [1.0] * store["icu"].values.shape[1], id="before")
+        ends = datetime.now(UTC) + timedelta(seconds=6)
         key = [0.5] * store["icu"].dimension
         store["icu"].admit(key, [1.0] * store["icu"].values.shape[1], id="ends", expires=ends)
         store["other"].admit(

@@ -355,7 +355,7 @@ def test_an_erasure_that_is_put_off_waits_and_is_cancelled(officer: Visitor) -> 
 
 def test_holds_and_what_has_ended(officer: Visitor) -> None:
     page, service = officer.page, officer.service
-    ends = datetime.now(UTC) + timedelta(seconds=3)
+    ends = datetime.now(UTC) + timedelta(seconds=8)
     for name in ("Kept", "Ended"):
         entry = {"key": [0.5, 0.5], "value": [0.0], "subject": name, "expires": ends.isoformat()}
         service.call("POST", "/v1/memories/notes/admit", entry)
